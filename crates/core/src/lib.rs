@@ -1,0 +1,15 @@
+//! The rules of Roundsman: what a job, a lease, a user is and how each may change.
+//!
+//! Invariant: nothing in this crate does I/O, reads a clock or draws randomness. A rule takes the
+//! state, what happened and `now`, and returns the new state; the ports in [`ports`] are how the
+//! other crates reach time, storage and messages, and are implemented elsewhere.
+
+pub mod effects;
+pub mod failpoint;
+pub mod jobs;
+pub mod limits;
+pub mod ports;
+pub mod time;
+pub mod users;
+
+pub use time::Timestamp;

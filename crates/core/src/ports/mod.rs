@@ -1,0 +1,27 @@
+//! The ports: what the rules and loops need from the world, as traits.
+//!
+//! Adapters live in `store`, `bus` and `providers`; each port has one conformance suite that every
+//! adapter runs. All ports are used as `Arc<dyn Port>`.
+
+mod bus;
+mod clock;
+mod database;
+mod effects;
+mod error;
+mod jobs;
+mod random;
+mod users;
+
+pub use bus::{Bus, BusError, BusMessage, BusSubscription, MESSAGE_BYTES_MAX};
+pub use clock::Clock;
+pub use database::{Database, Store};
+pub use effects::EffectStore;
+pub use error::StoreError;
+pub use jobs::{
+    CancelAnswer, ClaimAnswer, ClaimRequest, DEPTH_COUNT_MAX, EnqueueAnswer, EnqueueRequest,
+    Enqueued, Heartbeat, HeartbeatAnswer, IdempotencyKey, JobStore, KindDepth, LaneDemand,
+    ListFilter, ListPage, ProcessStart, PruneReport, PruneRequest, RetryAnswer, Scope, SweepReport,
+    SweepRequest,
+};
+pub use random::Random;
+pub use users::UserStore;
