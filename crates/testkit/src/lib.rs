@@ -1,0 +1,30 @@
+//! What tests, the demo and the benchmarks need around Roundsman: manual time, seeded randomness,
+//! real servers that can be killed, a network that can be broken, and the real program as a child.
+//!
+//! Invariants: nothing here replaces a part that can be run for real; every wait is bounded and
+//! says what it waited for; every process that is started is killed when its owner is dropped.
+//!
+//! Folders are made under `TMPDIR`, which `scripts/test` sets to a folder of its run: what a killed
+//! test leaves behind is stopped and removed with it.
+
+mod child;
+pub mod clock;
+pub mod env;
+pub mod eventually;
+pub mod http;
+pub mod ports;
+pub mod postgres;
+pub mod process;
+pub mod proxy;
+pub mod random;
+mod real_time;
+pub mod redis;
+
+pub use clock::ManualClock;
+pub use eventually::eventually;
+pub use http::JsonClient;
+pub use postgres::{PostgresServer, TestDatabase};
+pub use process::ServerProcess;
+pub use proxy::FaultProxy;
+pub use random::SeededRandom;
+pub use redis::RedisServer;

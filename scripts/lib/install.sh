@@ -1,0 +1,102 @@
+# shellcheck shell=bash
+# Finds the two servers that the tests talk to and, on Debian as root, installs what is missing.
+#
+# Invariant: installing never starts a system service, and leaves the machine's own service policy
+# as it was. Sourced, not run.
+
+readonly POLICY_FILE=/usr/sbin/policy-rc.d
+readonly APT_TRIES_MAX=3
+readonly APT_LOCK_SECS_MAX=180
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    say "error: $*"
+    exit 1
+}
+
+# Prints the folder that holds initdb and postgres; Debian keeps them out of PATH.
+find_postgres_bin() {
+    local folder
+    for folder in "${ROUNDSMAN_TEST_POSTGRES_BIN:-}" \
+        $(printf '%s\n' /usr/lib/postgresql/*/bin | sort -rV) \
+        "$(pg_config --bindir 2>/dev/null || true)" \
+        "$(dirname "$(command -v initdb || echo /)")"; do
+        if [[ -n $folder && -x $folder/initdb && -x $folder/postgres ]]; then
+            printf '%s\n' "$folder"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# Makes sure that both servers are there, or ends the script with what to do about it.
+ensure_servers() {
+    local missing=()
+    find_postgres_bin >/dev/null || missing+=(postgresql)
+    command -v redis-server >/dev/null || missing+=(redis-server)
+    ((${#missing[@]} == 0)) && return 0
+
+    local command="apt-get update && apt-get install ${missing[*]}"
+    command -v apt-get >/dev/null || die "please install ${missing[*]} (PostgreSQL 14 or newer, Redis 7)"
+    ((EUID == 0)) || die "please run as root: $command"
+    say "installing ${missing[*]} from the distribution's packages"
+    install_packages "${missing[@]}" || die "cannot install ${missing[*]}; try by hand: $command"
+    find_postgres_bin >/dev/null || die "PostgreSQL was installed but initdb is nowhere to be found"
+    command -v redis-server >/dev/null || die "Redis was installed but redis-server is not in PATH"
+}
+
+# A subshell, so that its EXIT trap puts the service policy back however the installation ends.
+install_packages() (
+    forbid_service_starts
+    trap allow_service_starts EXIT
+    trap 'exit 130' INT TERM HUP
+    export DEBIAN_FRONTEND=noninteractive
+    bounded_retry apt-get update -q \
+        && bounded_retry apt-get install -qy --no-install-recommends "$@"
+)
+
+bounded_retry() {
+    local try log
+    log=$(mktemp)
+    for ((try = 1; try <= APT_TRIES_MAX; try++)); do
+        if "$1" -o "DPkg::Lock::Timeout=$APT_LOCK_SECS_MAX" "${@:2}" </dev/null >"$log" 2>&1; then
+            rm -f "$log"
+            return 0
+        fi
+        say "attempt $try of $APT_TRIES_MAX failed: $*"
+        tail -n 5 "$log" >&2
+        sleep $((try * 2))
+    done
+    rm -f "$log"
+    return 1
+}
+
+# Debian's packages start their service unless this file says no (101). A policy that already says
+# no is left alone; any other is kept beside ours until allow_service_starts.
+forbid_service_starts() {
+    if [[ -e $POLICY_FILE.before-roundsman ]]; then
+        # An earlier installation was killed before it could tidy up.
+        mv -f "$POLICY_FILE.before-roundsman" "$POLICY_FILE"
+    elif is_our_policy; then
+        rm -f "$POLICY_FILE"
+    fi
+    if [[ -x $POLICY_FILE ]]; then
+        local answer=0
+        "$POLICY_FILE" postgresql start >/dev/null 2>&1 || answer=$?
+        ((answer == 101)) && return 0
+        mv -f "$POLICY_FILE" "$POLICY_FILE.before-roundsman"
+    fi
+    printf '#!/bin/sh\n# roundsman scripts/test\nexit 101\n' >"$POLICY_FILE"
+    chmod 755 "$POLICY_FILE"
+}
+
+allow_service_starts() {
+    is_our_policy || return 0
+    rm -f "$POLICY_FILE"
+    if [[ -e $POLICY_FILE.before-roundsman ]]; then
+        mv -f "$POLICY_FILE.before-roundsman" "$POLICY_FILE"
+    fi
+}
+
+is_our_policy() { grep -qs '^# roundsman scripts/test$' "$POLICY_FILE"; }
