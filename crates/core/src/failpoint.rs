@@ -8,7 +8,52 @@ use std::sync::OnceLock;
 static HOOK: OnceLock<fn(&'static str)> = OnceLock::new();
 
 /// Every place there is. A test kills the server at each of them under load.
-pub const ALL: &[&str] = &[];
+pub const ALL: &[&str] = &[
+    "batch.answered",
+    "batch.collected",
+    "batch.written",
+    "jobs.cancel_requested",
+    "jobs.enqueued",
+    "outside.claimed",
+    "outside.extended",
+    "outside.settled",
+    "postgres.committed",
+    "postgres.committing",
+    "serve.closing",
+    "serve.starting",
+    "serve.stopping",
+    "sqlite.answered",
+    "sqlite.begun",
+    "sqlite.checkpointed",
+    "sqlite.checkpointing",
+    "sqlite.committed",
+    "sqlite.committing",
+    "sqlite.savepoint",
+    "store.begin_process",
+    "store.cancel",
+    "store.claim",
+    "store.commit_effects",
+    "store.create_token",
+    "store.create_user",
+    "store.enqueue",
+    "store.heartbeat",
+    "store.ping",
+    "store.prune",
+    "store.retry",
+    "store.revoke_token",
+    "store.settle",
+    "store.sweep",
+    "store.touch_tokens",
+    "store.update_user",
+    "sweeper.sweeping",
+    "sweeper.swept",
+    "users.token_issued",
+    "worker.claimed",
+    "worker.ended",
+    "worker.settled",
+    "worker.settling",
+    "worker.starting",
+];
 
 /// Calls `hook` at every place from now on; the first one installed stays.
 pub fn install(hook: fn(&'static str)) {

@@ -59,11 +59,15 @@ impl RunLog {
     }
 
     /// Adds the runs of another job that folds into this one. Whose runs came first depends on
-    /// what people retried by hand, so the tokens decide.
+    /// what people retried by hand, so the tokens decide; and a job that folded, was retried by
+    /// hand and is folded into brings runs that are here already.
     pub fn merge(&mut self, other: RunLog) {
         self.total += other.total;
         self.runs.extend(other.runs);
         self.runs.sort_by_key(|run| run.lease_no);
+        let listed = self.runs.len();
+        self.runs.dedup_by_key(|run| run.lease_no);
+        self.total -= (listed - self.runs.len()) as u64;
         let surplus = self.runs.len().saturating_sub(RUNS_KEPT_MAX);
         self.runs.drain(..surplus);
     }
@@ -131,6 +135,13 @@ mod tests {
         let order: Vec<i64> = log_one.runs.iter().map(|run| run.lease_no.get()).collect();
         assert_eq!(order, [3, 5, 7, 9]);
         assert_eq!((log_one.total, log_one.check()), (4, Ok(())));
+    }
+
+    #[test]
+    fn a_run_that_both_logs_have_counts_once() {
+        let mut both = log(&[3, 5]);
+        both.merge(log(&[5, 7]));
+        assert_eq!((both.total, both.runs.len(), both.check()), (3, 3, Ok(())));
     }
 
     #[test]

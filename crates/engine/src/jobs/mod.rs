@@ -1,0 +1,20 @@
+//! Jobs at run time: the service that callers use, and the worker, sweeper and housekeeping loops.
+
+mod batch;
+mod handler;
+mod housekeeping;
+mod limits;
+mod outside;
+mod service;
+mod sweeper;
+mod wish;
+mod worker;
+
+pub use handler::{Handler, HandlerRegistry, HandlerResult, JobContext};
+pub use housekeeping::{Housekeeping, PRUNE_KIND, prune_spec};
+pub use limits::JobLimits;
+pub use outside::ClaimWish;
+pub use service::{EnqueueReport, IdempotencyWish, Jobs, JobsDeps};
+pub use sweeper::Sweeper;
+pub use wish::JobWish;
+pub use worker::{Worker, WorkerDeps, WorkerOptions};

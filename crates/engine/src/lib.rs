@@ -1,0 +1,15 @@
+//! The loops and services of Roundsman: what turns rules and storage into a running system.
+//!
+//! Invariant: nothing here knows HTTP or SQL. Time, randomness, messages and rows come through the
+//! ports of `roundsman_core`; every loop has a `tick` that tests call instead of waiting.
+
+pub mod clock;
+mod error;
+pub mod health;
+pub mod jobs;
+pub mod metrics;
+pub mod random;
+pub mod users;
+pub mod wake;
+
+pub use error::{Error, FieldError};

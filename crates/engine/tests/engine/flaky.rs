@@ -1,0 +1,186 @@
+//! The real store with faults that a test switches on: a database that is away, answers that are
+//! lost after the work was done, writes that are refused, calls that hang.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use roundsman_core::Timestamp;
+use roundsman_core::effects::{Effects, Frame, LoggedTransition, Violation, WebhookEvent};
+use roundsman_core::jobs::{Job, JobId, LeaseRef, RunningJob, Settle, Settled};
+use roundsman_core::ports::{
+    CancelAnswer, ClaimAnswer, ClaimRequest, Database, EffectStore, EnqueueAnswer, EnqueueRequest,
+    Heartbeat, HeartbeatAnswer, JobStore, KindDepth, ListFilter, ListPage, ProcessStart,
+    PruneReport, PruneRequest, RetryAnswer, Scope, StoreError, SweepReport, SweepRequest,
+    UserStore,
+};
+use roundsman_core::users::{ApiToken, NewToken, NewUser, TokenId, User, UserId};
+use roundsman_store::sqlite::SqliteStore;
+use tokio::sync::Semaphore;
+
+/// What goes wrong with every call of one method.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// The database cannot be reached; nothing happens.
+    Down,
+    /// The work is done and committed, but the answer does not arrive.
+    AnswerLost,
+    /// The database refuses for good what mentions this text, and does the rest.
+    RefusesMentionOf(&'static str),
+}
+
+/// A call that is held back after its work was done.
+pub(crate) struct Gate {
+    reached: Semaphore,
+    resume: Semaphore,
+}
+
+impl Gate {
+    /// Waits until a call has done its work and hangs here.
+    pub(crate) async fn reached(&self) {
+        self.reached.acquire().await.unwrap().forget();
+    }
+
+    /// Lets one call go on.
+    pub(crate) fn open(&self) {
+        self.resume.add_permits(1);
+    }
+}
+
+/// Delegates to SQLite, except where a fault is on.
+pub(crate) struct FlakyStore {
+    inner: SqliteStore,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    faults: BTreeMap<&'static str, Fault>,
+    gates: BTreeMap<&'static str, Arc<Gate>>,
+    calls: BTreeMap<&'static str, usize>,
+}
+
+impl FlakyStore {
+    pub(crate) fn new(inner: SqliteStore) -> Self {
+        FlakyStore { inner, state: Mutex::default() }
+    }
+
+    pub(crate) fn set(&self, method: &'static str, fault: Fault) {
+        self.state.lock().unwrap().faults.insert(method, fault);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.state.lock().unwrap().faults.clear();
+    }
+
+    /// Calls of `method` so far, whatever became of them.
+    pub(crate) fn calls(&self, method: &'static str) -> usize {
+        self.state.lock().unwrap().calls.get(method).copied().unwrap_or(0)
+    }
+
+    /// From now on calls of `method` hang after their work, until [`Gate::open`].
+    pub(crate) fn hold(&self, method: &'static str) -> Arc<Gate> {
+        let gate = Arc::new(Gate { reached: Semaphore::new(0), resume: Semaphore::new(0) });
+        self.state.lock().unwrap().gates.insert(method, gate.clone());
+        gate
+    }
+
+    pub(crate) fn hold_no_more(&self) {
+        self.state.lock().unwrap().gates.clear();
+    }
+
+    fn before(&self, method: &'static str, request: impl Fn() -> String) -> Result<(), StoreError> {
+        let mut state = self.state.lock().unwrap();
+        *state.calls.entry(method).or_default() += 1;
+        match state.faults.get(method) {
+            Some(Fault::Down) => Err(StoreError::Unavailable("a test took it away".into())),
+            Some(Fault::RefusesMentionOf(text)) if request().contains(text) => {
+                Err(StoreError::Failed("a test refuses it".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn after(&self, method: &'static str) -> Result<(), StoreError> {
+        let (fault, gate) = {
+            let state = self.state.lock().unwrap();
+            (state.faults.get(method).copied(), state.gates.get(method).cloned())
+        };
+        if let Some(gate) = gate {
+            gate.reached.add_permits(1);
+            gate.resume.acquire().await.unwrap().forget();
+        }
+        match fault {
+            Some(Fault::AnswerLost) => Err(StoreError::Unavailable("the answer was lost".into())),
+            _ => Ok(()),
+        }
+    }
+}
+
+macro_rules! delegate {
+    ($port:ident $({ $($extra:item)* })? $(
+        $method:ident($($name:ident: $kind:ty),*) -> $answer:ty;
+    )*) => {
+        #[async_trait]
+        impl $port for FlakyStore {
+            $(async fn $method(&self, $($name: $kind),*) -> Result<$answer, StoreError> {
+                self.before(stringify!($method), || format!("{:?}", ($(&$name,)*)))?;
+                let answer = $port::$method(&self.inner, $($name),*).await?;
+                self.after(stringify!($method)).await?;
+                Ok(answer)
+            })*
+            $($($extra)*)?
+        }
+    };
+}
+
+delegate! { Database
+    {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+
+        async fn close(&self) {
+            self.inner.close().await;
+        }
+    }
+    now() -> Timestamp;
+    ping() -> ();
+}
+
+delegate! { JobStore
+    enqueue(request: EnqueueRequest, now: Timestamp) -> EnqueueAnswer;
+    claim(request: ClaimRequest, now: Timestamp) -> ClaimAnswer;
+    heartbeat(beats: Vec<Heartbeat>, now: Timestamp) -> Vec<HeartbeatAnswer>;
+    settle(settles: Vec<Settle>, jitter: u64, now: Timestamp) -> Vec<Settled>;
+    sweep(request: SweepRequest, now: Timestamp) -> SweepReport;
+    begin_process(jitter: u64, now: Timestamp) -> ProcessStart;
+    cancel(scope: Scope, id: JobId, now: Timestamp) -> CancelAnswer;
+    retry(scope: Scope, id: JobId, now: Timestamp) -> RetryAnswer;
+    job(scope: Scope, id: JobId) -> Option<Job>;
+    jobs(scope: Scope, filter: ListFilter, page: ListPage, now: Timestamp) -> Vec<Job>;
+    leases(scope: Scope, page: ListPage) -> Vec<RunningJob>;
+    prune(request: PruneRequest) -> PruneReport;
+    depths(now: Timestamp) -> Vec<KindDepth>;
+}
+
+delegate! { UserStore
+    find_or_create_user(user: NewUser, now: Timestamp) -> (User, bool);
+    user(id: UserId) -> Option<User>;
+    user_by_email(email: String) -> Option<User>;
+    users(skip: u32, rows_max: u32) -> Vec<User>;
+    update_user(user: User) -> Option<User>;
+    create_token(token: NewToken, now: Timestamp) -> Option<ApiToken>;
+    token(id: TokenId) -> Option<ApiToken>;
+    tokens_of(user: UserId) -> Vec<ApiToken>;
+    revoke_token(id: TokenId, cause: &'static str, now: Timestamp) -> bool;
+    touch_tokens(used: Vec<(TokenId, Timestamp)>) -> ();
+}
+
+delegate! { EffectStore
+    commit(guard: Option<LeaseRef>, effects: Effects, now: Timestamp) -> bool;
+    frames(stream: String, after_seq: i64, rows_max: u32) -> Vec<Frame>;
+    transitions(entity: String, entity_id: i64) -> Vec<LoggedTransition>;
+    webhook_events(after_id: i64, rows_max: u32) -> Vec<(i64, WebhookEvent)>;
+    check() -> Vec<Violation>;
+}

@@ -1,0 +1,12 @@
+//! The engine over a real SQLite database: its loops driven tick by tick with a clock that stands
+//! still, and started for real where waking is what is tested.
+#![cfg(test)]
+
+mod flaky;
+mod housekeeping;
+mod service;
+mod support;
+mod sweeper;
+mod users;
+mod wake;
+mod worker;
