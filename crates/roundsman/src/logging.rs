@@ -1,0 +1,100 @@
+//! Structured logs on standard error.
+//!
+//! Invariant: a secret of the configuration is a `SecretString` from the moment the configuration
+//! exists, and its `Debug` prints no more than that it is one: no log line can contain it by
+//! mistake.
+
+use std::io::{self, IsTerminal};
+
+use anyhow::Context;
+use tracing::Subscriber;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, fmt};
+
+use crate::config::{Log, LogFormat};
+
+/// Starts logging; once per process.
+pub(crate) fn init(log: &Log) -> anyhow::Result<()> {
+    subscriber(log, io::stderr, io::stderr().is_terminal())
+        .try_init()
+        .context("logging is already started")
+}
+
+fn subscriber<W>(log: &Log, writer: W, colours: bool) -> impl Subscriber + Send + Sync
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer);
+    let layer: Box<dyn Layer<Registry> + Send + Sync> = match log.format {
+        LogFormat::Text => layer.with_ansi(colours).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+    };
+    Registry::default().with(layer.with_filter(log.level.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use secrecy::SecretString;
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What `act` logs.
+    fn logged(format: LogFormat, act: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = Log { format, level: Targets::new().with_default(LevelFilter::INFO) };
+        let subscriber = subscriber(&log, move || writer.clone(), false);
+        tracing::subscriber::with_default(subscriber, act);
+        let bytes = lines.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn json_is_one_object_per_line() {
+        let text = logged(LogFormat::Json, || {
+            tracing::info!(job = 7, "claimed");
+            tracing::debug!("not shown");
+            tracing::warn!("slow");
+        });
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines[0]["message"], "claimed");
+        assert_eq!(lines[0]["job"], 7);
+        assert_eq!(lines[1]["level"], "WARN");
+    }
+
+    #[test]
+    fn text_is_plain_without_a_terminal() {
+        let text = logged(LogFormat::Text, || tracing::info!(job = 7, "claimed"));
+        assert!(text.contains("INFO") && text.contains("claimed job=7"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+
+    #[test]
+    fn a_secret_does_not_reach_the_log() {
+        let secret = Some(SecretString::from("canary"));
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let text = logged(format, || tracing::info!(?secret, "configured"));
+            assert!(text.contains("configured") && !text.contains("canary"), "{text}");
+        }
+    }
+}

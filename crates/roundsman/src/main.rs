@@ -1,0 +1,27 @@
+//! The `roundsman` command.
+
+mod cli;
+mod commands;
+mod config;
+mod logging;
+mod migrate;
+mod node;
+mod openapi;
+mod output;
+mod serve;
+mod token;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => return output::usage(&usage),
+    };
+    match commands::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::failure(&error),
+    }
+}

@@ -1,0 +1,99 @@
+//! The loops that run beside the worker.
+
+use std::time::Duration;
+
+use roundsman_core::ports::{Clock, Random, StoreError};
+use roundsman_engine::clock::SYNC_EVERY;
+use roundsman_engine::health::Health;
+use roundsman_engine::jobs::Sweeper;
+use roundsman_engine::wake::rest;
+use tokio_util::sync::CancellationToken;
+
+use super::{Node, as_database};
+use crate::config::{Config, Role};
+
+/// How often it is written down when tokens were last used.
+const USAGE_EVERY: Duration = Duration::from_secs(10);
+
+impl Node {
+    /// Starts every loop that the node's roles call for.
+    pub(crate) fn spawn_loops(&self, config: &Config, stop: &CancellationToken) {
+        self.bus.spawn_loops(&self.tasks, &self.metrics, stop);
+        self.spawn_clock(stop);
+        self.spawn_usage(stop);
+        self.spawn_depths(config.metrics.sample, stop);
+        if config.server.roles.has(Role::Scheduler) {
+            self.spawn_sweeper(config.jobs.sweep, stop);
+        }
+    }
+
+    fn spawn_clock(&self, stop: &CancellationToken) {
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let beat = Beat::new("clock", SYNC_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || clock.sync(as_database(&store)).await));
+    }
+
+    fn spawn_sweeper(&self, every: Duration, stop: &CancellationToken) {
+        let sweeper = Sweeper::new(
+            self.store.clone(),
+            self.clock.clone(),
+            self.random.clone(),
+            self.wakes.clone(),
+            self.metrics.clone(),
+        );
+        let beat = Beat::new("jobs.sweep", every, self, stop);
+        self.tasks.spawn(beat.run(async move || sweeper.tick().await.map(|_| ())));
+    }
+
+    fn spawn_depths(&self, every: Duration, stop: &CancellationToken) {
+        let (store, clock, metrics) =
+            (self.store.clone(), self.clock.clone(), self.metrics.clone());
+        let beat = Beat::new("jobs.depths", every, self, stop);
+        self.tasks.spawn(beat.run(async move || {
+            let now = clock.now();
+            metrics.depths(&store.depths(now).await?, now);
+            Ok(())
+        }));
+    }
+
+    fn spawn_usage(&self, stop: &CancellationToken) {
+        let authenticator = self.authenticator.clone();
+        let beat = Beat::new("users.usage", USAGE_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || authenticator.flush_usage().await));
+    }
+}
+
+/// The shell of a loop that comes round at an interval.
+struct Beat {
+    name: &'static str,
+    every: Duration,
+    health: Health,
+    random: std::sync::Arc<dyn Random>,
+    stop: CancellationToken,
+}
+
+impl Beat {
+    fn new(name: &'static str, every: Duration, node: &Node, stop: &CancellationToken) -> Self {
+        let (health, random) = (node.health.clone(), node.random.clone());
+        Beat { name, every, health, random, stop: stop.clone() }
+    }
+
+    async fn run(self, mut tick: impl AsyncFnMut() -> Result<(), StoreError>) {
+        let pulse = self.health.register(self.name, self.every);
+        loop {
+            match tick().await {
+                Ok(()) => pulse.beat(),
+                Err(error) => {
+                    pulse.failed(&error);
+                    tracing::warn!(name = self.name, %error, "a round failed");
+                }
+            }
+            // A tenth of jitter keeps the nodes from coming round together.
+            let spread = u64::try_from(self.every.as_micros() / 10).unwrap_or(u64::MAX);
+            let late = Duration::from_micros(self.random.below(spread.saturating_add(1)));
+            if !rest(self.every + late, &self.stop).await {
+                return;
+            }
+        }
+    }
+}

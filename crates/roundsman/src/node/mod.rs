@@ -1,0 +1,201 @@
+//! One running server: its parts, put together from the configuration.
+//!
+//! Invariant: parts are made here and handed down; none of them looks for another by itself.
+
+mod admin_token;
+mod bus;
+mod catalog;
+mod failpoints;
+mod loops;
+mod store;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use roundsman_core::jobs::{LeaseOwner, Role as JobRole, WorkerName};
+use roundsman_core::ports::{Clock, Database, EnqueueRequest, JobStore, Random, Store};
+use roundsman_engine::clock::DatabaseClock;
+use roundsman_engine::health::Health;
+use roundsman_engine::jobs::{
+    HandlerRegistry, Housekeeping, JobLimits, Jobs, JobsDeps, Worker, WorkerDeps, WorkerOptions,
+};
+use roundsman_engine::metrics::Metrics;
+use roundsman_engine::random::OsRandom;
+use roundsman_engine::users::{Authenticator, AuthenticatorOptions, Users};
+use roundsman_engine::wake::Wakes;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub(crate) use catalog::catalog;
+pub(crate) use store::{Access, open_store};
+
+use crate::config::{Config, Role, Roles};
+
+/// How long frames are kept for clients that come back.
+const FRAMES_KEPT: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Everything a server runs on.
+pub(crate) struct Node {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<DatabaseClock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) wakes: Wakes,
+    pub(crate) metrics: Metrics,
+    pub(crate) health: Health,
+    pub(crate) jobs: Jobs,
+    pub(crate) users: Users,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) bus: bus::NodeBus,
+    /// Shown once, when it was made at this start.
+    pub(crate) new_admin_token: Option<String>,
+    pub(crate) tasks: TaskTracker,
+    roles: Roles,
+}
+
+impl Node {
+    /// Opens the database, announces this process and makes all parts. Nothing runs yet.
+    pub(crate) async fn build(config: &Config, stop: &CancellationToken) -> anyhow::Result<Node> {
+        failpoints::install(config.failpoints.as_deref())?;
+        let tasks = TaskTracker::new();
+        let random: Arc<dyn Random> = Arc::new(OsRandom);
+        let catalog = Arc::new(catalog(&config.jobs));
+        let store = open_store(config, catalog.clone(), Access::Server).await?;
+        let clock = Arc::new(DatabaseClock::start());
+        clock.sync(as_database(&store)).await.context("cannot ask the database for the time")?;
+        let metrics = Metrics::default();
+        let name = node_name(random.as_ref());
+        let bus = bus::NodeBus::start(config, &name, &random, &tasks, stop).await?;
+        let wakes = bus.wakes();
+        let jobs = Jobs::new(JobsDeps {
+            store: store.clone(),
+            clock: clock.clone(),
+            random: random.clone(),
+            catalog,
+            wakes: wakes.clone(),
+            metrics: metrics.clone(),
+            limits: limits(config),
+            tasks: tasks.clone(),
+        });
+        let admin = admin_token::load_or_make(config, random.as_ref())?;
+        let options =
+            AuthenticatorOptions { admin: Some(admin.token), cache_for: config.auth.token_cache };
+        let authenticator = Authenticator::new(store.clone(), clock.clone(), options);
+        let users = Users::new(store.clone(), clock.clone(), random.clone(), authenticator.clone());
+        let health = Health::new(clock.clone());
+        let owner = announce(store.as_ref(), clock.as_ref(), random.as_ref()).await?;
+        let deps = WorkerDeps {
+            store: store.clone(),
+            clock: clock.clone(),
+            random: random.clone(),
+            wakes: wakes.clone(),
+            metrics: metrics.clone(),
+            health: health.clone(),
+            handlers: handlers(config, &store, &clock, &random, &metrics),
+            tasks: tasks.clone(),
+        };
+        let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
+        Ok(Node {
+            store,
+            clock,
+            random,
+            wakes,
+            metrics,
+            health,
+            jobs,
+            users,
+            authenticator,
+            worker,
+            bus,
+            new_admin_token: admin.made,
+            tasks,
+            roles: config.server.roles.clone(),
+        })
+    }
+
+    /// Makes sure that the periodic jobs exist; those that do are joined.
+    pub(crate) async fn seed_periodic_jobs(&self) -> anyhow::Result<()> {
+        if !self.roles.has(Role::Scheduler) {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let jobs = vec![Housekeeping::wish(now)];
+        let request = EnqueueRequest { jobs, idempotency: None };
+        JobStore::enqueue(self.store.as_ref(), request, now).await?;
+        Ok(())
+    }
+}
+
+async fn announce(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    random: &dyn Random,
+) -> anyhow::Result<LeaseOwner> {
+    let start = store.begin_process(random.below(u64::MAX), clock.now()).await?;
+    if start.rescued > 0 {
+        tracing::info!(jobs = start.rescued, "took over jobs of a server that ended without them");
+    }
+    Ok(start.owner)
+}
+
+fn handlers(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    clock: &Arc<DatabaseClock>,
+    random: &Arc<dyn Random>,
+    metrics: &Metrics,
+) -> HandlerRegistry {
+    let housekeeping = Housekeeping {
+        every: config.jobs.prune,
+        rows_max: u32::try_from(config.jobs.prune_rows_max).unwrap_or(u32::MAX),
+        completed_for: config.jobs.retention_completed,
+        failed_for: config.jobs.retention_failed,
+        cancelled_for: config.jobs.retention_cancelled,
+        idempotency_for: config.jobs.idempotency,
+        frames_for: FRAMES_KEPT,
+    };
+    let prune = housekeeping.handler(store.clone(), clock.clone(), random.clone(), metrics.clone());
+    HandlerRegistry::default().with(prune)
+}
+
+fn worker_options(config: &Config, name: &str, owner: LeaseOwner) -> WorkerOptions {
+    let roles = &config.server.roles;
+    let mut claimed = Vec::new();
+    if roles.has(Role::Worker) {
+        claimed.push(JobRole::Worker);
+    }
+    if roles.has(Role::Scheduler) {
+        claimed.push(JobRole::Scheduler);
+    }
+    WorkerOptions {
+        name: WorkerName::new(name),
+        owner,
+        roles: claimed,
+        slots: config.jobs.slots,
+        claim_max: u32::try_from(config.jobs.claim_max).unwrap_or(u32::MAX),
+        poll_every: config.jobs.poll,
+    }
+}
+
+fn limits(config: &Config) -> JobLimits {
+    JobLimits {
+        payload_bytes_max: config.jobs.payload_bytes_max,
+        result_bytes_max: config.jobs.result_bytes_max,
+        jobs_per_request_max: config.server.jobs_per_request_max,
+        claim_max: u32::try_from(config.jobs.claim_max).unwrap_or(u32::MAX),
+        wait_max: config.jobs.wait_max,
+        poll_every: config.jobs.poll,
+        ..JobLimits::default()
+    }
+}
+
+/// A name that no earlier start had: a worker must never be taken for its predecessor.
+fn node_name(random: &dyn Random) -> String {
+    let mut bytes = [0u8; 6];
+    random.fill(&mut bytes);
+    format!("node-{}-{}", std::process::id(), hex::encode(bytes))
+}
+
+fn as_database(store: &Arc<dyn Store>) -> &dyn Database {
+    store.as_ref()
+}

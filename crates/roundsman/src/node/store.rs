@@ -1,0 +1,65 @@
+//! Opens the configured database.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use roundsman_core::jobs::KindCatalog;
+use roundsman_core::ports::Store;
+use roundsman_store::postgres::{PostgresOptions, PostgresStore};
+use roundsman_store::sqlite::{self, SqliteOptions, SqliteStore};
+use secrecy::ExposeSecret;
+
+use crate::config::{Config, DatabaseTarget, Durability};
+
+/// What the database is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// A server: an embedded database is then its alone.
+    Server,
+    /// A command that does one thing and may run beside a server.
+    Tool,
+}
+
+/// Opens the database and brings its schema up to date.
+pub(crate) async fn open_store(
+    config: &Config,
+    catalog: Arc<KindCatalog>,
+    access: Access,
+) -> anyhow::Result<Arc<dyn Store>> {
+    let database = &config.database;
+    match &database.target {
+        DatabaseTarget::Sqlite(path) => {
+            let options = SqliteOptions {
+                readers: database.readers,
+                durability: match database.durability {
+                    Durability::Full => sqlite::Durability::Full,
+                    Durability::Relaxed => sqlite::Durability::Relaxed,
+                },
+                beside_a_server: access == Access::Tool,
+                ..SqliteOptions::new(path)
+            };
+            let store = SqliteStore::open(&options, catalog)
+                .with_context(|| format!("cannot open the database {}", path.display()))?;
+            Ok(Arc::new(store))
+        }
+        DatabaseTarget::Postgres(url) => {
+            let options = PostgresOptions {
+                pool_max: database.pool_max,
+                connect_timeout: database.connect_max,
+                statement_timeout: database.statement_max,
+                ..PostgresOptions::new(postgres_config(url.expose_secret())?)
+            };
+            let store = PostgresStore::connect(options, catalog)
+                .await
+                .context("cannot open the PostgreSQL database")?;
+            Ok(Arc::new(store))
+        }
+    }
+}
+
+/// The URL may hold a password, so an error must not repeat it.
+pub(super) fn postgres_config(url: &str) -> anyhow::Result<tokio_postgres::Config> {
+    tokio_postgres::Config::from_str(url)
+        .map_err(|_| anyhow::anyhow!("database.url is not a valid PostgreSQL URL"))
+}

@@ -1,0 +1,156 @@
+//! `roundsman serve`: starts a node, and ends it in order.
+
+mod signals;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use roundsman_core::failpoint;
+use roundsman_core::ports::Database;
+use roundsman_web::{AppState, Readiness, ServeOptions, WebLimits};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Role};
+use crate::node::Node;
+use crate::output;
+
+/// What the loops get to end after the last request and job have ended.
+const LOOPS_END_WITHIN: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(config: Config) -> anyhow::Result<()> {
+    // Taken before anything is opened, so that a signal during the start ends it in order too.
+    let signals = signals::Signals::listen()?;
+    // `stopping` ends taking new work, `stopped` ends the loops that keep running work alive.
+    let stopping = CancellationToken::new();
+    let stopped = CancellationToken::new();
+    let node = Node::build(&config, &stopped).await?;
+    let listener =
+        if config.server.roles.has(Role::Api) { Some(listen(&config).await?) } else { None };
+    failpoint::hit("serve.starting");
+    node.seed_periodic_jobs().await?;
+    node.spawn_loops(&config, &stopped);
+    let working =
+        node.tasks.spawn(node.worker.clone().run(stopping.clone(), config.server.shutdown_grace));
+    greet(&config, &node, listener.as_ref())?;
+    let state = app_state(&config, &node, &stopping);
+    let serving = async {
+        match listener {
+            Some(listener) => {
+                let router = roundsman_web::router(state);
+                roundsman_web::serve(listener, router, stopping.clone(), serve_options(&config))
+                    .await;
+            }
+            None => stopping.cancelled().await,
+        }
+    };
+    let ending = end_in_order(&node, &stopping, working, serving);
+    tokio::pin!(ending);
+    tokio::select! {
+        result = &mut ending => return finish(&node, &stopped, result).await,
+        () = signals.first() => tracing::info!("shutting down; a second signal ends at once"),
+    }
+    stopping.cancel();
+    failpoint::hit("serve.stopping");
+    tokio::select! {
+        result = &mut ending => finish(&node, &stopped, result).await,
+        () = signals.second() => {
+            tracing::warn!("ended by a second signal; unfinished jobs are taken over after their lease");
+            Ok(())
+        }
+    }
+}
+
+/// Serves and works until told to stop; then lets requests and jobs finish.
+async fn end_in_order(
+    node: &Node,
+    stopping: &CancellationToken,
+    working: tokio::task::JoinHandle<()>,
+    serving: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let close = async {
+        stopping.cancelled().await;
+        // Workers that wait for work are answered at once instead of holding up the end.
+        node.wakes.close();
+    };
+    let ((), worked, ()) = tokio::join!(serving, working, close);
+    worked.context("the worker died")
+}
+
+async fn finish(
+    node: &Node,
+    stopped: &CancellationToken,
+    result: anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    stopped.cancel();
+    if let Err(error) = node.authenticator.flush_usage().await {
+        tracing::debug!(%error, "could not note when tokens were last used");
+    }
+    node.tasks.close();
+    let _ = tokio::time::timeout(LOOPS_END_WITHIN, node.tasks.wait()).await;
+    failpoint::hit("serve.closing");
+    node.store.close().await;
+    tracing::info!("ended in order");
+    result
+}
+
+async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
+    let address = config.server.listen;
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; choose another address with --listen ADDR:PORT")
+    })
+}
+
+fn app_state(config: &Config, node: &Node, stopping: &CancellationToken) -> AppState {
+    let database: Arc<dyn Database> = node.store.clone();
+    AppState {
+        jobs: node.jobs.clone(),
+        users: node.users.clone(),
+        authenticator: node.authenticator.clone(),
+        readiness: Readiness::new(
+            database,
+            node.clock.clone(),
+            node.health.clone(),
+            stopping.clone(),
+        ),
+        metrics: node.metrics.clone(),
+        clock: node.clock.clone(),
+        random: node.random.clone(),
+        limits: WebLimits {
+            body_bytes_max: config.server.body_bytes_max,
+            request_max: config.server.request_max,
+            claim_wait_max: config.jobs.wait_max,
+        },
+    }
+}
+
+fn serve_options(config: &Config) -> ServeOptions {
+    ServeOptions {
+        grace: config.server.shutdown_grace,
+        connections_max: config.server.connections_max,
+        header_bytes_max: config.server.header_bytes_max,
+        ..ServeOptions::default()
+    }
+}
+
+/// Says where to look. Standard output carries nothing else, so scripts can wait for it.
+fn greet(config: &Config, node: &Node, listener: Option<&TcpListener>) -> anyhow::Result<()> {
+    let mut lines = vec![format!("Roundsman {} is running", env!("CARGO_PKG_VERSION"))];
+    if let Some(listener) = listener {
+        let url = format!("http://{}", listener.local_addr()?);
+        lines.push(format!("  address      {url}"));
+        lines.push(format!("  API, to try  {url}/docs"));
+        lines.push(format!("  ready?       {url}/readyz"));
+    }
+    lines.push(format!("  database     {}", node.store.describe()));
+    lines.push(format!("  messages     {}", node.bus.bus.name()));
+    if let Some(token) = &node.new_admin_token {
+        lines.push(format!("  admin token  {token}"));
+        lines.push("               (made at this first start and shown only now)".to_owned());
+    } else if config.admin.token.is_none() {
+        lines.push("  admin token  the one shown at the first start".to_owned());
+    }
+    output::print(&lines.join("\n"))?;
+    Ok(())
+}
