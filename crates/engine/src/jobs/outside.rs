@@ -15,9 +15,13 @@ use roundsman_core::jobs::{
 use roundsman_core::limits::{LEASE_SECS_MAX, LEASE_SECS_MIN};
 use roundsman_core::ports::{ClaimRequest, Heartbeat, HeartbeatAnswer, LaneDemand};
 use roundsman_core::users::Authenticated;
+use tokio::sync::oneshot;
 
 use super::service::{Jobs, asker};
 use crate::{Error, FieldError};
+
+/// Where the answer to a claim goes.
+type ClaimReply = oneshot::Sender<Result<Vec<RunningJob>, Error>>;
 
 /// Kinds in one claim.
 const KINDS_PER_CLAIM_MAX: usize = 100;
@@ -33,13 +37,41 @@ pub struct ClaimWish {
 }
 
 impl Jobs {
-    /// Claims for a worker outside the process, waiting for work if asked to.
+    /// Claims for a worker outside the process, waiting for work if asked to. Should the caller go
+    /// away meanwhile, what was claimed for them is handed back.
     pub async fn claim(
         &self,
         caller: &Authenticated,
         wish: ClaimWish,
     ) -> Result<Vec<RunningJob>, Error> {
         let (request, wait) = self.check_claim(caller, &wish)?;
+        let (reply, answer) = oneshot::channel();
+        let jobs = self.clone();
+        // A task of its own: a caller that is dropped must not take a claim under way with it.
+        self.deps.tasks.spawn(async move { jobs.claim_for(request, wait, reply).await });
+        answer.await.unwrap_or(Err(Error::ShuttingDown))
+    }
+
+    async fn claim_for(&self, request: ClaimRequest, wait: Duration, mut reply: ClaimReply) {
+        let claimed = self.claim_when_there_is_work(request, wait, &mut reply).await;
+        if let Err(Ok(unheard)) = reply.send(claimed) {
+            for job in unheard {
+                let lease = job.lease_ref();
+                let settle =
+                    Settle { lease, outcome: Outcome::Release, effects: Effects::default() };
+                if let Err(error) = self.batchers.settle(settle).await {
+                    tracing::debug!(%error, job = lease.id.get(), "left to its lease");
+                }
+            }
+        }
+    }
+
+    async fn claim_when_there_is_work(
+        &self,
+        request: ClaimRequest,
+        wait: Duration,
+        reply: &mut ClaimReply,
+    ) -> Result<Vec<RunningJob>, Error> {
         let deps = &self.deps;
         let lanes: Vec<Lane> = request.demands.iter().map(|demand| demand.lane.clone()).collect();
         // The listener is armed before the first look, so that nothing falls between the two.
@@ -55,7 +87,12 @@ impl Jobs {
                 return Ok(answer.jobs);
             }
             let until_due = answer.next_due_at.map_or(left, |due_at| due_at.since(now));
-            listener.wait(left.min(until_due).min(deps.limits.poll_every)).await;
+            // Only the waiting may be cut short: a look under way may be claiming.
+            tokio::select! {
+                biased;
+                () = reply.closed() => return Ok(Vec::new()),
+                () = listener.wait(left.min(until_due).min(deps.limits.poll_every)) => {}
+            }
         }
     }
 

@@ -108,6 +108,10 @@ impl Users {
             user.max_concurrent_bots = max;
         }
         if let Some(data) = change.data {
+            let object = serde_json::from_str::<serde_json::Map<_, _>>(&data);
+            if object.is_err() || data.contains("\\u0000") {
+                return Err(invalid("data", &"must be a JSON object without NUL"));
+            }
             user.data = data;
         }
         self.store.update_user(user).await?.ok_or(Error::NotFound { what: "user" })

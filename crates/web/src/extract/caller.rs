@@ -1,0 +1,90 @@
+//! Who is asking.
+//!
+//! Invariant: a token is read from its header here, handed to the authenticator and dropped. It is
+//! never stored, logged or shown.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use roundsman_core::users::{Authenticated, TokenScope};
+use roundsman_engine::users::Denied;
+
+use crate::problem::{Code, Problem};
+use crate::state::Shared;
+
+/// A user's token goes here; the operator's is accepted too.
+pub(crate) const API_KEY_HEADER: &str = "x-api-key";
+/// The operator's token goes here.
+pub(crate) const ADMIN_KEY_HEADER: &str = "x-admin-api-key";
+
+/// What the admin routes have always answered; clients of that surface show it to people.
+const ADMIN_REFUSAL: &str = "Invalid or missing admin token.";
+
+/// Somebody with a valid token.
+#[derive(Debug)]
+pub(crate) struct Caller(Authenticated);
+
+impl Caller {
+    /// The caller, if their token allows what needs `scope`.
+    pub(crate) fn require(&self, scope: TokenScope) -> Result<&Authenticated, Problem> {
+        if self.0.may(scope) {
+            return Ok(&self.0);
+        }
+        let detail = format!("This token lacks the scope {}.", scope.as_str());
+        Err(Problem::new(Code::Forbidden, detail))
+    }
+
+    /// Only the operator passes.
+    pub(crate) fn require_operator(&self) -> Result<(), Problem> {
+        match self.0 {
+            Authenticated::Admin => Ok(()),
+            Authenticated::User { .. } => {
+                Err(Problem::new(Code::Forbidden, "Only the admin token may read this."))
+            }
+        }
+    }
+}
+
+impl FromRequestParts<Shared> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Problem> {
+        let headers = &parts.headers;
+        let sent = text(headers, API_KEY_HEADER).or_else(|| bearer(headers));
+        let authenticated = match (sent, text(headers, ADMIN_KEY_HEADER)) {
+            (Some(token), _) => state.authenticator.authenticate(token).await?,
+            (None, Some(token)) => state.authenticator.authenticate_admin(token)?,
+            (None, None) => return Err(Problem::unauthorized()),
+        };
+        Ok(Caller(authenticated))
+    }
+}
+
+/// The operator.
+#[derive(Debug)]
+pub(crate) struct AdminCaller;
+
+impl FromRequestParts<Shared> for AdminCaller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Problem> {
+        let headers = &parts.headers;
+        let token = text(headers, ADMIN_KEY_HEADER).or_else(|| bearer(headers)).unwrap_or_default();
+        match state.authenticator.authenticate_admin(token) {
+            Ok(_) => Ok(AdminCaller),
+            Err(Denied::InvalidToken) => Err(Problem::new(Code::Forbidden, ADMIN_REFUSAL)),
+            Err(denied) => Err(denied.into()),
+        }
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The scheme's name is case-insensitive.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = text(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}

@@ -1,0 +1,279 @@
+//! What a client is told when something did not work: `application/problem+json` (RFC 9457).
+//!
+//! Invariant: a [`Problem`] carries what may be shown and, apart from it, the cause, which only the
+//! log sees. Turning one into a response has no side effects: the response carries the problem, and
+//! the outermost layer, which knows the request's name, writes its body and logs it once.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::response::{IntoResponse, Response};
+use roundsman_core::ports::StoreError;
+use roundsman_engine::users::Denied;
+use roundsman_engine::{Error, FieldError};
+
+/// How long a client should wait before it tries a store again that is away.
+const RETRY_AFTER_SECS: u32 = 2;
+/// What is shown of an error that is ours: nothing but where to look.
+const INTERNAL_DETAIL: &str =
+    "Something went wrong on the server; its log says what, under the request id.";
+
+/// Every word a client may find in `code`. Stable: clients decide by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    InvalidJson,
+    EmailFixed,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    LeaseLost,
+    WrongState,
+    KeyTaken,
+    TooLarge,
+    UnsupportedMediaType,
+    InvalidRequest,
+    IdempotencyKeyReused,
+    Internal,
+    StorageUnavailable,
+    StorageFull,
+    ShuttingDown,
+    TimedOut,
+    AdminNotConfigured,
+}
+
+impl Code {
+    pub const ALL: [Code; 19] = [
+        Code::InvalidJson,
+        Code::EmailFixed,
+        Code::Unauthorized,
+        Code::Forbidden,
+        Code::NotFound,
+        Code::MethodNotAllowed,
+        Code::LeaseLost,
+        Code::WrongState,
+        Code::KeyTaken,
+        Code::TooLarge,
+        Code::UnsupportedMediaType,
+        Code::InvalidRequest,
+        Code::IdempotencyKeyReused,
+        Code::Internal,
+        Code::StorageUnavailable,
+        Code::StorageFull,
+        Code::ShuttingDown,
+        Code::TimedOut,
+        Code::AdminNotConfigured,
+    ];
+
+    /// The word itself.
+    pub fn word(self) -> &'static str {
+        self.row().1
+    }
+
+    pub fn status(self) -> StatusCode {
+        self.row().0
+    }
+
+    pub fn title(self) -> &'static str {
+        self.row().2
+    }
+
+    /// The one table of what each code means.
+    fn row(self) -> (StatusCode, &'static str, &'static str) {
+        use StatusCode as S;
+        match self {
+            Code::InvalidJson => (S::BAD_REQUEST, "invalid_json", "The body is not JSON"),
+            Code::EmailFixed => {
+                (S::BAD_REQUEST, "email_fixed", "The e-mail address cannot be changed")
+            }
+            Code::Unauthorized => (S::UNAUTHORIZED, "unauthorized", "A valid token is needed"),
+            Code::Forbidden => (S::FORBIDDEN, "forbidden", "The token does not allow this"),
+            Code::NotFound => (S::NOT_FOUND, "not_found", "Not found"),
+            Code::MethodNotAllowed => {
+                (S::METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed here")
+            }
+            Code::LeaseLost => (S::CONFLICT, "lease_lost", "The lease is no longer held"),
+            Code::WrongState => (S::CONFLICT, "wrong_state", "The job's state excludes this"),
+            Code::KeyTaken => (S::CONFLICT, "key_taken", "A job with this key is waiting already"),
+            Code::TooLarge => (S::PAYLOAD_TOO_LARGE, "too_large", "Too large"),
+            Code::UnsupportedMediaType => {
+                (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The body must be JSON")
+            }
+            Code::InvalidRequest => {
+                (S::UNPROCESSABLE_ENTITY, "invalid_request", "The request is not valid")
+            }
+            Code::IdempotencyKeyReused => (
+                S::UNPROCESSABLE_ENTITY,
+                "idempotency_key_reused",
+                "The idempotency key belongs to another request",
+            ),
+            Code::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
+            Code::StorageUnavailable => {
+                (S::SERVICE_UNAVAILABLE, "storage_unavailable", "The database is unavailable")
+            }
+            Code::StorageFull => {
+                (S::SERVICE_UNAVAILABLE, "storage_full", "The database cannot store more")
+            }
+            Code::ShuttingDown => {
+                (S::SERVICE_UNAVAILABLE, "shutting_down", "The server is shutting down")
+            }
+            Code::TimedOut => (S::SERVICE_UNAVAILABLE, "timed_out", "The request took too long"),
+            Code::AdminNotConfigured => {
+                (S::SERVICE_UNAVAILABLE, "admin_not_configured", "There is no admin token")
+            }
+        }
+    }
+}
+
+/// Why a request was not answered as hoped.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    pub(crate) code: Code,
+    pub(crate) detail: String,
+    pub(crate) errors: Vec<FieldError>,
+    pub(crate) cause: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Problem { code, detail: detail.into(), errors: Vec::new(), cause: None }
+    }
+
+    /// One field is wrong.
+    pub(crate) fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Problem::invalid(vec![FieldError::new(field, message)])
+    }
+
+    /// Several fields are wrong.
+    pub(crate) fn invalid(errors: Vec<FieldError>) -> Self {
+        let detail = errors
+            .first()
+            .map(|error| format!("{}: {}", error.field, error.message))
+            .unwrap_or_default();
+        Problem { errors, ..Problem::new(Code::InvalidRequest, detail) }
+    }
+
+    /// Nobody known is asking.
+    pub(crate) fn unauthorized() -> Self {
+        let detail = "Send a valid token in X-API-Key, or in Authorization as Bearer.";
+        Problem::new(Code::Unauthorized, detail)
+    }
+
+    pub(crate) fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Problem::new(Code::Internal, INTERNAL_DETAIL).caused_by(cause)
+    }
+
+    fn caused_by(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Problem { cause: Some(Arc::from(cause.into())), ..self }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        match self.code {
+            Code::Unauthorized => {
+                let challenge = HeaderValue::from_static("Bearer realm=\"roundsman\"");
+                response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            }
+            Code::StorageUnavailable | Code::ShuttingDown => {
+                response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECS.into());
+            }
+            _ => {}
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let code = match error {
+            Error::NotFound { what } => {
+                return Problem::new(Code::NotFound, format!("{} not found", capitalised(what)));
+            }
+            Error::Invalid(errors) => return Problem::invalid(errors),
+            Error::TooLarge { field, bytes, bytes_max } => {
+                let detail = format!("The {field} has {bytes} bytes; the limit is {bytes_max}.");
+                return Problem::new(Code::TooLarge, detail);
+            }
+            Error::Store(error) => return error.into(),
+            Error::Forbidden { .. } => Code::Forbidden,
+            Error::LeaseLost => Code::LeaseLost,
+            Error::WrongState { .. } => Code::WrongState,
+            Error::KeyTaken { .. } => Code::KeyTaken,
+            Error::IdempotencyKeyReused => Code::IdempotencyKeyReused,
+            Error::ShuttingDown => Code::ShuttingDown,
+        };
+        Problem::new(code, sentence(&error.to_string()))
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => Problem::new(
+                Code::StorageUnavailable,
+                "The database cannot be reached; a change may or may not have been made.",
+            ),
+            StoreError::StorageFull(_) => Problem::new(
+                Code::StorageFull,
+                "The database takes no writes; nothing was changed.",
+            ),
+            error => return Problem::internal(error),
+        }
+        .caused_by(error)
+    }
+}
+
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::InvalidToken => Problem::unauthorized(),
+            Denied::AdminNotConfigured => {
+                Problem::new(Code::AdminNotConfigured, sentence(&denied.to_string()))
+            }
+            Denied::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+fn sentence(text: &str) -> String {
+    let end = if text.ends_with('.') { "" } else { "." };
+    format!("{}{end}", capitalised(text))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_word_of_its_own() {
+        for (index, code) in Code::ALL.into_iter().enumerate() {
+            assert!(code.status().is_client_error() || code.status().is_server_error());
+            assert!(Code::ALL[..index].iter().all(|other| other.word() != code.word()));
+        }
+    }
+
+    #[test]
+    fn what_is_ours_alone_is_not_shown() {
+        let secret = "password=hunter2 at db.internal";
+        for error in [
+            StoreError::Unavailable(secret.into()),
+            StoreError::StorageFull(secret.into()),
+            StoreError::Failed(secret.into()),
+        ] {
+            let problem = Problem::from(Error::Store(error));
+            assert!(problem.code.status().is_server_error());
+            assert!(!problem.detail.contains("hunter2"), "{}", problem.detail);
+            assert!(problem.cause.unwrap().to_string().contains("hunter2"), "the log needs it");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The routes, one file per resource.
+
+mod docs;
+mod health;
+mod jobs;
+mod leases;
+mod metrics;
+mod users;
+mod worker;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{Method, Uri};
+use axum::middleware::from_fn_with_state;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::layers::{edge, time_limit};
+use crate::openapi;
+use crate::problem::{Code, Problem};
+use crate::state::{AppState, Shared};
+
+pub(crate) use worker::CLAIM_PATH;
+
+/// The whole edge, ready to be served.
+pub fn router(state: AppState) -> Router {
+    let body_bytes_max = state.limits.body_bytes_max;
+    let state: Shared = Arc::new(state);
+    let (documented, _) = documented().split_for_parts();
+    documented
+        .merge(docs::pages())
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(from_fn_with_state(state.clone(), time_limit))
+        .layer(from_fn_with_state(state.clone(), edge))
+        .with_state(state)
+}
+
+/// Every route that clients are meant to call, with its description.
+pub(crate) fn documented() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(openapi::preamble())
+        .merge(jobs::routes())
+        .merge(worker::routes())
+        .merge(leases::routes())
+        .merge(users::routes())
+        .merge(health::routes())
+        .merge(metrics::routes())
+        .merge(docs::routes())
+}
+
+async fn no_such_route(uri: Uri) -> Problem {
+    Problem::new(Code::NotFound, format!("There is nothing at {}; see /docs.", uri.path()))
+}
+
+async fn no_such_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{method} is not possible at {}; see /docs.", uri.path());
+    Problem::new(Code::MethodNotAllowed, detail)
+}

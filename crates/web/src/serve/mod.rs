@@ -1,0 +1,160 @@
+//! Connections: how many, how patient, and how they end.
+//!
+//! Invariant: after the signal to stop nothing new is accepted, what was asked is answered within
+//! the grace, and when `serve` returns no connection is left.
+
+mod patient_stream;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use roundsman_engine::wake;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use patient_stream::PatientStream;
+
+/// When accepting fails, it is for want of something (descriptors, memory) that others give back.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// How connections are treated.
+#[derive(Debug, Clone, Copy)]
+pub struct ServeOptions {
+    /// A request's line and headers arrive within this time, and an idle connection is kept for it.
+    pub header_read_max: Duration,
+    /// A request's line and headers together; at least 8192.
+    pub header_bytes_max: usize,
+    /// A client that reads nothing of its answer for this long is given up.
+    pub write_stalled_max: Duration,
+    /// Further connections wait to be accepted.
+    pub connections_max: usize,
+    /// After the signal to stop, requests get this long to finish.
+    pub grace: Duration,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        ServeOptions {
+            header_read_max: Duration::from_secs(10),
+            header_bytes_max: 32 * 1024,
+            write_stalled_max: Duration::from_secs(30),
+            connections_max: 4096,
+            grace: Duration::from_secs(25),
+        }
+    }
+}
+
+/// Serves until `shutdown`, then lets requests finish and closes what is left after the grace.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: CancellationToken,
+    options: ServeOptions,
+) {
+    let server = Server {
+        http: protocol(&options),
+        router,
+        write_stalled_max: options.write_stalled_max,
+        closing: shutdown.clone(),
+        cut_off: CancellationToken::new(),
+    };
+    let connections = TaskTracker::new();
+    let permits = Arc::new(Semaphore::new(options.connections_max));
+    while let Some((stream, permit)) = accept(&listener, &permits, &shutdown).await {
+        connections.spawn(server.clone().connection(stream, permit));
+    }
+    // Closed now, so that a balancer sees refused connections and not unanswered ones.
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(options.grace, connections.wait()).await.is_err() {
+        let left = connections.len();
+        tracing::warn!(left, "closing connections whose requests did not finish in time");
+        server.cut_off.cancel();
+        connections.wait().await;
+    }
+}
+
+/// What every connection needs.
+#[derive(Clone)]
+struct Server {
+    http: http1::Builder,
+    router: Router,
+    write_stalled_max: Duration,
+    /// No further requests on a connection.
+    closing: CancellationToken,
+    /// No connection any more.
+    cut_off: CancellationToken,
+}
+
+impl Server {
+    async fn connection(self, stream: TcpStream, _permit: OwnedSemaphorePermit) {
+        // An answer is small and waited for; it should not wait for more to send with it.
+        let _ = stream.set_nodelay(true);
+        let stream = PatientStream::new(stream, self.write_stalled_max);
+        let service = TowerToHyperService::new(self.router);
+        let connection = self.http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        tokio::pin!(connection);
+        let result = tokio::select! {
+            biased;
+            result = connection.as_mut() => result,
+            () = self.closing.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    biased;
+                    result = connection.as_mut() => result,
+                    () = self.cut_off.cancelled() => return,
+                }
+            }
+        };
+        if let Err(error) = result {
+            // A client that hangs up, or speaks something else, is nothing to wake anybody for.
+            tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended early");
+        }
+    }
+}
+
+fn protocol(options: &ServeOptions) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(options.header_read_max)
+        .max_header_size(options.header_bytes_max);
+    http
+}
+
+/// The next connection, once there is room for it; `None` after the signal to stop.
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+    shutdown: &CancellationToken,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => return None,
+        permit = permits.clone().acquire_owned() => permit.ok()?,
+    };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return None,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => return Some((stream, permit)),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot accept a connection"
+                );
+                if !wake::rest(ACCEPT_REST, shutdown).await {
+                    return None;
+                }
+            }
+        }
+    }
+}

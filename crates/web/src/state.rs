@@ -1,0 +1,56 @@
+//! What every handler can reach.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use roundsman_core::ports::{Clock, Random};
+use roundsman_engine::jobs::Jobs;
+use roundsman_engine::metrics::Metrics;
+use roundsman_engine::users::{Authenticator, Users};
+
+use crate::Readiness;
+
+/// The services behind the edge. Cheap to clone: every member is a handle.
+#[derive(Clone)]
+pub struct AppState {
+    pub jobs: Jobs,
+    pub users: Users,
+    pub authenticator: Authenticator,
+    pub readiness: Readiness,
+    pub metrics: Metrics,
+    /// Measures how long a request took.
+    pub clock: Arc<dyn Clock>,
+    /// Names requests that come without a name.
+    pub random: Arc<dyn Random>,
+    pub limits: WebLimits,
+}
+
+/// What a request may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct WebLimits {
+    pub body_bytes_max: usize,
+    /// From the request's headers to its answer, the body's arrival included.
+    pub request_max: Duration,
+    /// What a claim may wait for work on top of that: the job service's own limit.
+    pub claim_wait_max: Duration,
+}
+
+impl Default for WebLimits {
+    fn default() -> Self {
+        WebLimits {
+            body_bytes_max: 1024 * 1024,
+            request_max: Duration::from_secs(30),
+            claim_wait_max: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How handlers receive it: one counter to bump per request instead of one per member.
+pub(crate) type Shared = Arc<AppState>;
+
+impl fmt::Debug for AppState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppState").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,56 @@
+//! What goes over the wire: the shapes of requests and answers, and how domain types become them.
+//!
+//! Invariant: a domain type is never serialised as it is. Changing a rule must not change the API
+//! by accident, and every shape here is in the OpenAPI document.
+
+mod health;
+mod job;
+mod job_request;
+mod lease;
+mod problem;
+mod user;
+mod worker;
+
+use roundsman_core::jobs::Json;
+use roundsman_core::limits::PAGE_ROWS_MAX;
+use serde_json::value::RawValue;
+
+use crate::problem::Problem;
+
+pub(crate) use health::{HealthView, ReadyView};
+pub(crate) use job::{JobListView, JobSummaryView, JobView};
+pub(crate) use job_request::{EnqueueBody, EnqueueView, EnqueuedView, JobListQuery};
+pub(crate) use lease::{LeaseListView, LeasesQuery};
+pub(crate) use problem::ProblemView;
+pub(crate) use user::{
+    IssuedTokenView, TokenQuery, TokenView, UserBody, UserChangeBody, UserDetailView, UserView,
+    UsersQuery,
+};
+pub(crate) use worker::{
+    ClaimBody, ClaimedView, CompleteBody, FailBody, HeartbeatBody, HeartbeatView, LeaseBody,
+    ProgressBody, lease_ref,
+};
+
+/// A page of a list unless another size is asked for.
+const PAGE_ROWS_DEFAULT: u32 = 50;
+
+/// Stored JSON as it is. What the database holds was checked when it came in; if a row was edited
+/// into something else, `null` is shown rather than a broken answer.
+fn raw(json: &Json) -> Box<RawValue> {
+    RawValue::from_string(json.as_str().to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The size of a page that was asked for.
+fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {
+    match limit {
+        None => Ok(PAGE_ROWS_DEFAULT),
+        Some(rows @ 1..=PAGE_ROWS_MAX) => Ok(rows),
+        Some(_) => Err(Problem::field("limit", format!("must be from 1 to {PAGE_ROWS_MAX}"))),
+    }
+}
+
+/// Where the next page starts: after a full page there may be more.
+fn next_before(ids: impl ExactSizeIterator<Item = i64>, rows_max: u32) -> Option<i64> {
+    let full = ids.len() >= rows_max as usize;
+    ids.last().filter(|_| full)
+}

@@ -1,0 +1,267 @@
+//! A whole server without its network: every test has its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request};
+use http_body_util::BodyExt;
+use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, MergeRule, RetryPolicy, Role};
+use roundsman_core::ports::{Clock, Database, Random, Store};
+use roundsman_engine::health::Health;
+use roundsman_engine::jobs::{JobLimits, Jobs, JobsDeps};
+use roundsman_engine::metrics::Metrics;
+use roundsman_engine::users::{
+    AdminToken, Authenticator, AuthenticatorOptions, TokenWish, UserWish, Users,
+};
+use roundsman_engine::wake::Wakes;
+use roundsman_store::sqlite::SqliteStore;
+use roundsman_testkit::{ManualClock, SeededRandom};
+use roundsman_web::{AppState, Readiness, WebLimits, router};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+pub(crate) const ADMIN_TOKEN: &str = "operator-of-these-tests";
+pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// The server and the hands that a test needs on it.
+pub(crate) struct App {
+    pub(crate) router: Router,
+    pub(crate) state: AppState,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) health: Health,
+    pub(crate) wakes: Wakes,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// What may differ from test to test.
+pub(crate) struct Setup {
+    pub(crate) admin: Option<&'static str>,
+    pub(crate) request_max: Duration,
+    /// Stands in front of the database when it is asked whether it is there.
+    pub(crate) ping: Option<Arc<dyn Database>>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup { admin: Some(ADMIN_TOKEN), request_max: Duration::from_secs(30), ping: None }
+    }
+}
+
+impl App {
+    pub(crate) fn new() -> Self {
+        App::with(Setup::default())
+    }
+
+    pub(crate) fn with(setup: Setup) -> Self {
+        let catalog = Arc::new(KindCatalog::new(kind_defaults()));
+        let store = Arc::new(SqliteStore::open_in_memory_inline(catalog.clone()).unwrap());
+        let dyn_store: Arc<dyn Store> = store.clone();
+        let clock = Arc::new(ManualClock::default());
+        let dyn_clock: Arc<dyn Clock> = clock.clone();
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(7));
+        let (metrics, wakes) = (Metrics::default(), Wakes::local());
+        let limits = JobLimits {
+            payload_bytes_max: 1024,
+            jobs_per_request_max: 100,
+            // Far longer than a test is given: a claim that is not woken fails it.
+            poll_every: Duration::from_mins(10),
+            ..JobLimits::default()
+        };
+        let jobs = Jobs::new(JobsDeps {
+            store: dyn_store,
+            clock: dyn_clock.clone(),
+            random: random.clone(),
+            catalog,
+            wakes: wakes.clone(),
+            metrics: metrics.clone(),
+            tasks: TaskTracker::new(),
+            limits,
+        });
+        let options = AuthenticatorOptions {
+            admin: setup.admin.map(AdminToken::new),
+            cache_for: Duration::from_secs(30),
+        };
+        let authenticator = Authenticator::new(store.clone(), dyn_clock.clone(), options);
+        let users =
+            Users::new(store.clone(), dyn_clock.clone(), random.clone(), authenticator.clone());
+        let health = Health::new(dyn_clock.clone());
+        let stopping = CancellationToken::new();
+        let database = setup.ping.unwrap_or_else(|| store.clone());
+        let readiness =
+            Readiness::new(database, dyn_clock.clone(), health.clone(), stopping.clone());
+        let limits = WebLimits {
+            body_bytes_max: BODY_BYTES_MAX,
+            request_max: setup.request_max,
+            ..WebLimits::default()
+        };
+        let state = AppState {
+            jobs,
+            users,
+            authenticator,
+            readiness,
+            metrics,
+            clock: dyn_clock,
+            random,
+            limits,
+        };
+        let router = router(state.clone());
+        App { router, state, clock, store, health, wakes, stopping }
+    }
+
+    /// A new user's token with these scopes.
+    pub(crate) async fn token(&self, email: &str, scopes: &[&str]) -> String {
+        let wish = UserWish { email: email.to_owned(), ..UserWish::default() };
+        let (user, _) = self.state.users.find_or_create(wish).await.unwrap();
+        let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
+        let wish = TokenWish { scopes, ..TokenWish::default() };
+        self.state.users.issue_token(user.id, wish).await.unwrap().text
+    }
+
+    /// A client with a new user's unlimited token.
+    pub(crate) async fn user(&self, email: &str) -> Client {
+        self.client().header("x-api-key", &self.token(email, &[]).await)
+    }
+
+    pub(crate) fn admin(&self) -> Client {
+        self.client().header("x-admin-api-key", ADMIN_TOKEN)
+    }
+
+    /// A client without a token.
+    pub(crate) fn client(&self) -> Client {
+        Client { router: self.router.clone(), headers: Vec::new() }
+    }
+}
+
+/// Sends requests with the same headers.
+#[derive(Clone)]
+pub(crate) struct Client {
+    router: Router,
+    headers: Vec<(String, String)>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+    /// Null if the text is no JSON.
+    pub(crate) body: Value,
+}
+
+impl Client {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, Body::empty()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.post_text(path, body.to_string()).await
+    }
+
+    /// A body that may be anything, declared to be JSON.
+    pub(crate) async fn post_text(&self, path: &str, body: impl Into<Body>) -> Answer {
+        let client = self.clone().header("content-type", "application/json");
+        client.send(Method::POST, path, body.into()).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
+        let client = self.clone().header("content-type", "application/json");
+        client.send(Method::PATCH, path, body.to_string().into()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(Method::DELETE, path, Body::empty()).await
+    }
+
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Body) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(body).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Answer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: serde_json::from_str(&text).unwrap_or(Value::Null),
+            text,
+        }
+    }
+
+    /// Enqueues one job and returns its number.
+    pub(crate) async fn enqueue(&self, wish: Value) -> i64 {
+        let answer = self.post("/jobs", wish).await;
+        assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
+        answer.body["id"].as_i64().unwrap()
+    }
+
+    /// Claims one job of the kind `work` and returns its number and token.
+    pub(crate) async fn claim(&self) -> (i64, i64) {
+        let wish = serde_json::json!({"worker": "tests", "kinds": ["work"]});
+        let answer = self.post("/jobs/claim", wish).await;
+        let job = &answer.body["jobs"][0];
+        let pair = (job["id"].as_i64(), job["lease_no"].as_i64());
+        let (Some(id), Some(lease_no)) = pair else { panic!("{}", answer.text) };
+        (id, lease_no)
+    }
+
+    pub(crate) async fn state_of(&self, id: i64) -> String {
+        let answer = self.get(&format!("/jobs/{id}")).await;
+        answer.body["state"].as_str().unwrap_or(&answer.text).to_owned()
+    }
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The answer is a problem document of this sort, complete in itself.
+    #[track_caller]
+    pub(crate) fn expect_problem(&self, status: u16, code: &str) -> &Self {
+        assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{self:?}");
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        assert_eq!(self.body["status"], status);
+        assert_eq!(self.body["type"], format!("urn:roundsman:problem:{code}"));
+        assert_eq!(self.body["request_id"], self.header("x-request-id"));
+        for member in ["title", "detail", "instance", "request_id"] {
+            assert!(self.body[member].as_str().is_some_and(|text| !text.is_empty()), "{member}");
+        }
+        assert!(self.body["errors"].is_array());
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text);
+        self
+    }
+}
+
+fn kind_defaults() -> KindSpec {
+    KindSpec {
+        kind: KindName::new("default").unwrap(),
+        lease_ttl: Duration::from_mins(5),
+        heartbeat_every: Duration::from_secs(30),
+        deadline: None,
+        max_attempts: Some(3),
+        retry: RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_mins(5) },
+        merge: MergeRule::Replace,
+        concurrency: None,
+        role: Role::Worker,
+        lease_name: None,
+    }
+}

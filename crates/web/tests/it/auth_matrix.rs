@@ -1,0 +1,169 @@
+//! Every route of the API's description, tried by everybody who should not get in.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::app::{ADMIN_TOKEN, App, Client};
+
+/// A route, as its description has it.
+struct Route {
+    method: Method,
+    path: String,
+    /// The names of the security schemes; empty if it is open to all.
+    schemes: Vec<String>,
+    /// The scope a user's token needs; empty for the operator's routes.
+    scope: String,
+    takes_body: bool,
+}
+
+fn routes() -> Vec<Route> {
+    let document: Value = serde_json::from_str(&roundsman_web::openapi_json()).unwrap();
+    let mut routes = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let needs = operation["security"].as_array().expect("every route says who may use it");
+            let schemes: Vec<(&String, &Value)> =
+                needs.iter().flat_map(|need| need.as_object().unwrap()).collect();
+            routes.push(Route {
+                method: method.to_uppercase().parse().unwrap(),
+                path: path.clone(),
+                scope: schemes
+                    .first()
+                    .map_or("", |(_, scopes)| scopes[0].as_str().unwrap_or(""))
+                    .to_owned(),
+                schemes: schemes.into_iter().map(|(name, _)| name.clone()).collect(),
+                takes_body: operation.get("requestBody").is_some(),
+            });
+        }
+    }
+    routes
+}
+
+/// A server with one job of somebody else's that is being worked on.
+struct Scene {
+    app: App,
+    job: i64,
+    lease_no: i64,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let app = App::new();
+        let owner = app.user("owner@example.org").await;
+        owner.enqueue(json!({"kind": "work", "key": "k"})).await;
+        let (job, lease_no) = owner.claim().await;
+        Scene { app, job, lease_no }
+    }
+
+    async fn call(&self, client: &Client, route: &Route) -> u16 {
+        let path = route.path.replace("{id}", &self.job.to_string()).replace("{email}", "a@b.c");
+        // Right for every route, as far as the route looks before it knows who is asking.
+        let body = match path.rsplit('/').next().unwrap() {
+            "jobs" => json!({"kind": "mine"}),
+            "claim" => json!({"worker": "w", "kinds": ["work"]}),
+            "users" => json!({"email": "new@example.org"}),
+            "progress" => json!({"lease_no": self.lease_no, "progress": 1}),
+            "fail" => json!({"lease_no": self.lease_no, "error": {"message": "x"}}),
+            _ if route.method == Method::PATCH => json!({}),
+            _ => json!({"lease_no": self.lease_no}),
+        };
+        let body = if route.takes_body { body.to_string() } else { String::new() };
+        let client = client.clone().header("content-type", "application/json");
+        client.send(route.method.clone(), &path, body.into()).await.status
+    }
+}
+
+#[tokio::test]
+async fn the_description_covers_the_api() {
+    let routes = routes();
+    assert!(routes.len() >= 25, "{}", routes.len());
+    let open: Vec<&str> =
+        routes.iter().filter(|route| route.schemes.is_empty()).map(|r| r.path.as_str()).collect();
+    assert_eq!(open, ["/healthz", "/openapi.json", "/readyz"], "nothing else is open");
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_valid_token() {
+    let scene = Scene::new().await;
+    let app = &scene.app;
+    let forged = format!("rmt_1_{}", "0".repeat(64));
+    let strangers = [
+        app.client(),
+        app.client().header("x-api-key", "wrong"),
+        app.client().header("x-api-key", &forged),
+        app.client().header("authorization", &format!("Bearer {forged}")),
+        app.client().header("authorization", &format!("Basic {ADMIN_TOKEN}")),
+        app.client().header("authorization", "Bearer "),
+        app.client().header("x-admin-api-key", &forged),
+        app.client().header("cookie", &format!("x-api-key={ADMIN_TOKEN}")),
+    ];
+    for route in routes().iter().filter(|route| !route.schemes.is_empty()) {
+        let refused = if route.path.starts_with("/admin") { 403 } else { 401 };
+        for stranger in &strangers {
+            let status = scene.call(stranger, route).await;
+            assert_eq!(status, refused, "{} {}", route.method, route.path);
+        }
+        let query = format!("{}?api_key={ADMIN_TOKEN}", route.path.replace("{id}", "1"));
+        let status = app.client().send(route.method.clone(), &query, "{}".into()).await.status;
+        assert!(status >= 400, "a token in the address opens nothing: {}", route.path);
+    }
+}
+
+#[tokio::test]
+async fn a_token_does_what_its_scope_says_and_no_more() {
+    let scene = Scene::new().await;
+    for scope in ["read", "jobs", "work", "bot", "tx"] {
+        let token = scene.app.token("other@example.org", &[scope]).await;
+        let client = scene.app.client().header("x-api-key", &token);
+        for route in routes().iter().filter(|route| !route.schemes.is_empty()) {
+            let status = scene.call(&client, route).await;
+            let place = format!("{scope}: {} {}", route.method, route.path);
+            let allowed = route.scope == "read" || route.scope == scope;
+            if allowed {
+                // It is somebody else's job, so that "not found" is what letting in looks like.
+                assert!(matches!(status, 200 | 201 | 404), "{place}: {status}");
+                assert_eq!(status == 404, route.path.contains("{id}"), "{place}: {status}");
+            } else {
+                assert_eq!(status, 403, "{place}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_user_reaches_nothing_of_this_one() {
+    let scene = Scene::new().await;
+    let other = scene.app.user("other@example.org").await;
+    for route in routes().iter().filter(|route| route.path.starts_with("/jobs/{id}")) {
+        assert_eq!(scene.call(&other, route).await, 404, "{} {}", route.method, route.path);
+    }
+    let claimed = other.post("/jobs/claim", json!({"worker": "w", "kinds": ["work"]})).await;
+    assert_eq!(claimed.expect(200).body["jobs"], json!([]));
+    let job = scene.app.admin().get(&format!("/jobs/{}", scene.job)).await.expect(200);
+    assert_eq!(
+        (&job.body["state"], &job.body["cancel_requested"]),
+        (&json!("processing"), &json!(false))
+    );
+}
+
+#[tokio::test]
+async fn the_operator_gets_in_everywhere() {
+    for header in ["x-admin-api-key", "authorization"] {
+        let scene = Scene::new().await;
+        let value = if header == "authorization" {
+            format!("Bearer {ADMIN_TOKEN}")
+        } else {
+            ADMIN_TOKEN.to_owned()
+        };
+        let client = scene.app.client().header(header, &value);
+        for route in routes() {
+            let status = scene.call(&client, &route).await;
+            assert!(
+                !matches!(status, 401 | 403) && status < 500,
+                "{} {}: {status}",
+                route.method,
+                route.path
+            );
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The edge as clients see it: the real router over a real SQLite, driven without a network except
+//! where the connection itself is the subject.
+
+#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
+
+mod admin;
+mod app;
+mod auth_matrix;
+mod bad_input;
+mod connections;
+mod documents;
+mod jobs;
+mod logs;
+mod server;
+mod worker;
