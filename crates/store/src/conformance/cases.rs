@@ -1,0 +1,176 @@
+//! The list of all cases. A test below keeps it complete.
+
+/// Calls a macro with every case, as `topic { case case … }` for each topic.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_conformance_case {
+    ($($callback:tt)*) => {
+        $($callback)*! {
+            enqueue {
+                a_wish_becomes_a_waiting_job
+                a_wish_for_later_waits_for_its_time
+                numbers_grow_in_the_order_of_the_batch
+                an_empty_request_is_stored
+                the_largest_batch_is_stored_whole
+                many_callers_at_once_lose_nothing
+                odd_json_comes_back_as_it_was_given
+                a_large_payload_comes_back_whole
+                names_of_every_script_stay_apart
+                the_ends_of_every_range_can_be_stored
+            }
+            coalesce {
+                a_second_trigger_joins_the_waiting_job
+                an_earlier_trigger_makes_a_scheduled_job_due
+                a_trigger_of_higher_priority_moves_the_job_ahead
+                wishes_of_one_batch_join_each_other
+                jobs_without_a_key_never_join
+                keys_are_apart_per_user_and_kind
+                a_trigger_while_running_leaves_exactly_one_more
+                a_finished_job_attracts_no_triggers
+                a_trigger_cannot_shorten_a_backoff
+                many_triggers_at_once_leave_one_waiting_job
+                batches_in_any_order_of_keys_do_not_deadlock
+                appended_payloads_are_bounded
+            }
+            claim {
+                a_claim_hands_out_a_lease
+                every_claim_uses_an_attempt_and_a_new_number
+                limits_of_lane_and_total_are_kept
+                the_best_rank_goes_first
+                age_overtakes_priority
+                only_the_lanes_asked_for_are_claimed
+                a_running_key_is_skipped_and_blocks_nobody
+                a_claim_says_when_the_next_job_comes_due
+                sixty_four_claimers_share_a_thousand_jobs
+                claimers_at_once_never_share_a_key
+            }
+            lease {
+                a_heartbeat_extends_the_lease
+                progress_is_kept_until_it_is_replaced
+                a_late_heartbeat_that_finds_its_lease_has_won
+                a_heartbeat_learns_of_a_cancel
+                a_batch_answers_in_order_whatever_its_neighbours
+                after_a_rescue_the_old_holder_changes_nothing
+                a_lease_that_never_was_changes_nothing
+                of_many_endings_of_one_run_one_lands
+                the_same_lease_twice_in_a_batch_lands_once
+            }
+            settle {
+                every_outcome_is_settled_by_the_rules
+                every_outcome_of_a_later_attempt_is_settled_by_the_rules
+                a_job_that_returns_folds_into_the_one_that_waits
+                a_poison_job_under_steady_triggers_stops
+                a_job_without_a_limit_is_never_given_up
+                running_again_keeps_the_job
+                handing_back_gives_the_attempt_back
+                a_batch_of_mixed_outcomes_is_answered_in_order
+                errors_are_kept_as_they_were_reported
+                a_run_may_trigger_its_own_key
+            }
+            sweep {
+                a_silent_holder_loses_its_job_by_the_rules
+                a_lease_ends_when_it_says
+                a_heartbeat_moves_the_end_of_the_lease
+                a_deadline_ends_a_run_that_heartbeats
+                a_job_that_kills_its_workers_stops
+                a_rescued_job_folds_into_the_one_that_waits
+                an_outside_worker_gets_one_full_lease_after_an_outage
+                the_grace_is_no_longer_than_one_lease
+                a_sweep_takes_no_more_than_it_may
+                only_the_silent_ones_are_taken
+            }
+            by_hand {
+                a_waiting_job_is_cancelled_at_once
+                the_holder_of_a_running_job_is_told
+                what_has_ended_cannot_be_cancelled
+                a_cancelled_key_is_free_again
+                the_jobs_of_others_are_not_there
+                a_finished_job_is_tried_anew_by_the_rules
+                a_waiting_job_is_retried_without_its_backoff
+                a_running_job_is_not_retried
+                a_key_that_waits_already_is_not_given_twice
+                a_run_folds_into_a_job_that_was_retried_by_hand
+                many_retries_at_once_requeue_one_job_of_a_key
+                a_cancel_that_meets_a_completion
+                a_cancel_that_meets_a_claim
+            }
+            races {
+                a_late_heartbeat_and_a_sweep_never_both_win
+                sweepers_at_once_add_exactly_one_attempt
+                a_completion_and_a_sweep_never_both_win
+                a_key_never_runs_twice_at_once
+                everything_at_once_fails_nobody
+            }
+            read {
+                one_job_is_found_in_every_state
+                lists_are_filtered_by_state_kind_and_key
+                a_state_filter_goes_by_the_time_of_the_look
+                pages_follow_each_other_without_gap_or_overlap
+                leases_are_listed_for_whom_they_concern
+                depths_count_what_waits_and_runs
+                a_moving_job_is_always_in_exactly_one_place
+                the_database_describes_itself_and_can_be_written
+            }
+            prune {
+                each_end_has_its_own_retention
+                what_is_not_over_is_never_pruned
+                pruning_stops_at_its_limit_and_says_so
+                a_pruned_idempotency_key_may_be_used_again
+                a_pruned_stream_goes_on_counting
+            }
+            idempotency {
+                a_repeated_request_is_answered_as_before
+                a_key_with_another_body_is_refused
+                keys_are_apart_per_user_and_route
+                a_request_without_jobs_is_remembered_too
+                fifty_copies_at_once_make_one_job
+                two_bodies_at_once_leave_one
+            }
+            users {
+                a_user_is_made_once_per_address
+                many_at_once_make_one_user
+                users_are_listed_in_order
+                what_may_change_is_replaced
+                a_token_is_kept_as_it_was_made
+                nobody_gets_no_token
+                a_token_is_revoked_once
+                the_latest_use_of_a_token_is_noted
+            }
+            effects {
+                everything_is_written_and_read_back
+                effects_land_with_the_outcome
+                a_stale_neighbour_takes_its_effects_with_it
+                a_guarded_write_needs_the_lease
+                a_guarded_write_and_a_sweep_never_both_have_it
+                numbers_of_a_stream_have_no_gap
+                frames_are_read_from_a_place_on
+                the_steps_of_each_entity_are_logged_in_order
+                webhook_events_are_numbered
+            }
+            process {
+                every_start_has_a_mark_of_its_own
+                a_new_process_takes_over_only_from_the_dead
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    macro_rules! listed {
+        ($($topic:ident { $($case:ident)* })*) => {
+            [$((stringify!($topic), vec![$(stringify!($case)),*], include_str!(concat!(stringify!($topic), ".rs")))),*]
+        };
+    }
+
+    #[test]
+    fn no_case_is_forgotten() {
+        for (topic, cases, source) in for_each_conformance_case!(listed) {
+            let written: Vec<&str> = source
+                .lines()
+                .filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next())
+                .collect();
+            assert_eq!(cases, written, "the cases of {topic} in the order of their file");
+        }
+    }
+}

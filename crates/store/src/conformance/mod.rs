@@ -1,0 +1,62 @@
+//! What every storage adapter must do, as one suite.
+//!
+//! An adapter's test provides a [`Fixture`] over a fresh database and calls
+//! [`conformance_suite!`](crate::conformance_suite), which makes one test of every case. Each test
+//! ends with `check()`, which must find nothing.
+//!
+//! Invariants: a case knows the ports and the rules of `roundsman_core` and nothing of an adapter.
+//! Where a rule decides what must come out, the case computes it with that rule instead of
+//! repeating its numbers. Time stands still unless a case moves it.
+
+pub mod by_hand;
+mod cases;
+pub mod claim;
+pub mod coalesce;
+pub mod effects;
+pub mod enqueue;
+mod fixture;
+pub mod idempotency;
+pub mod lease;
+pub mod process;
+pub mod prune;
+pub mod races;
+pub mod read;
+pub mod settle;
+pub mod sweep;
+pub mod users;
+mod wishes;
+
+pub use fixture::{Fixture, Traits, assert_keys_are_unique};
+pub use wishes::{ADA, BOB, COLLECT, FIRST, RENDER, SHARED, catalog, json, key, kind};
+
+/// Makes one test of every case. `$make` is an expression that gives a future of a [`Fixture`].
+#[macro_export]
+macro_rules! conformance_suite {
+    ($make:expr) => {
+        async fn fresh_fixture() -> std::sync::Arc<$crate::conformance::Fixture> {
+            std::sync::Arc::new($make.await)
+        }
+
+        $crate::for_each_conformance_case!($crate::conformance_tests);
+    };
+}
+
+/// Turns the list of cases into tests that begin with `fresh_fixture()`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($($topic:ident { $($case:ident)* })*) => {
+        $(
+            mod $topic {
+                $(
+                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $case() {
+                        let fixture = super::fresh_fixture().await;
+                        $crate::conformance::$topic::$case(&fixture).await;
+                        fixture.finish().await;
+                    }
+                )*
+            }
+        )*
+    };
+}

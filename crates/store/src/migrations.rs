@@ -1,0 +1,40 @@
+//! The migrations of both databases: numbered alike, forward only.
+
+/// One step of the schema.
+#[derive(Debug)]
+pub(crate) struct Migration {
+    pub(crate) number: u32,
+    pub(crate) name: &'static str,
+    pub(crate) sqlite: &'static str,
+    pub(crate) postgres: &'static str,
+}
+
+macro_rules! migration {
+    ($number:literal, $name:literal) => {
+        Migration {
+            number: $number,
+            name: $name,
+            sqlite: include_str!(concat!("../migrations/sqlite/", $name, ".sql")),
+            postgres: include_str!(concat!("../migrations/postgres/", $name, ".sql")),
+        }
+    };
+}
+
+/// All steps, oldest first.
+pub(crate) const MIGRATIONS: &[Migration] = &[migration!(1, "0001_foundation")];
+
+/// The newest schema this program knows.
+pub(crate) const SCHEMA_KNOWN: u32 = MIGRATIONS[MIGRATIONS.len() - 1].number;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_count_up_from_one_and_begin_the_names() {
+        for (migration, number) in MIGRATIONS.iter().zip(1u32..) {
+            assert_eq!(migration.number, number);
+            assert!(migration.name.starts_with(&format!("{number:04}_")), "{}", migration.name);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Bringing the schema up to date when a server starts.
+//!
+//! Invariant: steps run forward only, each once, all in one transaction and under a lock, so that
+//! any number of servers may start at the same time. `public.users` may belong to somebody else: it
+//! is made if it is absent, looked at if it is there, and never changed.
+
+use std::time::Duration;
+
+use roundsman_core::ports::StoreError;
+
+use super::error::Failure;
+use super::pool::{Operation, Pool};
+use super::session::Session;
+use crate::migrations::{MIGRATIONS, SCHEMA_KNOWN};
+
+/// The oldest server whose features are used (`server_version_num`).
+const SERVER_VERSION_MIN: i32 = 140_000;
+/// Waiting for another server to finish its migration, and running ours.
+const MIGRATION_LIMIT: Duration = Duration::from_secs(600);
+/// The key of the advisory lock ("rmig" in ASCII).
+const MIGRATION_LOCK: i64 = 0x726d_6967;
+
+/// What `public.users` must look like: the columns that are used, and the types they may have.
+const USERS_COLUMNS: [(&str, &[&str]); 7] = [
+    ("id", &["integer", "bigint"]),
+    ("email", &["character varying", "text"]),
+    ("name", &["character varying", "text"]),
+    ("image_url", &["character varying", "text"]),
+    ("created_at", &["timestamp without time zone"]),
+    ("max_concurrent_bots", &["integer"]),
+    ("data", &["jsonb"]),
+];
+
+/// Migrates if that is needed and returns the server's version.
+pub(super) async fn prepare(pool: &Pool) -> Result<String, StoreError> {
+    pool.run_within(&Prepare, MIGRATION_LIMIT).await
+}
+
+const SERVER: &str = "-- server
+SELECT current_setting('server_version_num')::integer, current_setting('server_version')";
+
+/// Reads the catalogue's tables, because `to_regclass` may answer from a cache that has not heard
+/// yet of what another server did while we waited for the lock.
+const SCHEMA_STATE: &str = "-- schema_state
+SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'roundsman'),
+       EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = 'roundsman' AND c.relname = 'migrations')";
+
+const SCHEMA_NUMBER: &str = "-- schema_number
+SELECT coalesce(max(number), 0) FROM roundsman.migrations";
+
+const TAKE_LOCK: &str = "-- take_lock
+SELECT pg_advisory_xact_lock($1)";
+
+const CREATE_MIGRATIONS: &str = "-- create_migrations
+CREATE TABLE roundsman.migrations (
+    number     integer PRIMARY KEY,
+    name       text NOT NULL,
+    applied_at timestamptz NOT NULL
+)";
+
+/// When a step was applied is for operators only, so the server's own clock may tell it.
+const LOG_MIGRATION: &str = "-- log_migration
+INSERT INTO roundsman.migrations (number, name, applied_at) VALUES ($1, $2, clock_timestamp())";
+
+const COLUMNS_OF_USERS: &str = "-- columns_of_users
+SELECT a.attname::text, format_type(a.atttypid, NULL),
+       a.atthasdef OR a.attidentity <> ''
+  FROM pg_attribute a
+ WHERE a.attrelid = to_regclass('public.users') AND a.attnum > 0 AND NOT a.attisdropped";
+
+const EMAIL_IS_UNIQUE: &str = "-- email_is_unique
+SELECT EXISTS (
+    SELECT FROM pg_index i
+      JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+     WHERE i.indrelid = to_regclass('public.users') AND i.indisunique AND i.indnkeyatts = 1
+       AND i.indpred IS NULL AND a.attname = 'email')";
+
+struct Prepare;
+
+impl Operation for Prepare {
+    type Answer = String;
+
+    async fn run(&self, session: &mut Session) -> Result<String, Failure> {
+        let version = check_server(session).await?;
+        // Most starts find nothing to do, and need no lock to see that.
+        if schema_number(session).await? < SCHEMA_KNOWN {
+            migrate(session).await?;
+        }
+        check_users(session).await?;
+        Ok(version)
+    }
+}
+
+async fn check_server(session: &mut Session) -> Result<String, Failure> {
+    let rows = session.query(SERVER, &[]).await?;
+    let row = rows.first().ok_or(Failure::Raced)?;
+    let (number, version): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
+    if number < SERVER_VERSION_MIN {
+        return Err(refuse(format!(
+            "the server is PostgreSQL {version}; Roundsman needs 14 or newer"
+        )));
+    }
+    // Distributions add their own words: "15.18 (Debian 15.18-0+deb12u1)".
+    Ok(version.split(' ').next().unwrap_or_default().to_owned())
+}
+
+/// The number of the newest step that was applied; a schema of a newer program is refused.
+async fn schema_number(session: &mut Session) -> Result<u32, Failure> {
+    let rows = session.query(SCHEMA_STATE, &[]).await?;
+    if !rows.first().ok_or(Failure::Raced)?.try_get::<_, bool>(1)? {
+        return Ok(0);
+    }
+    let rows = session.query(SCHEMA_NUMBER, &[]).await?;
+    let number: i32 = rows.first().ok_or(Failure::Raced)?.try_get(0)?;
+    let found = u32::try_from(number).unwrap_or(0);
+    if found > SCHEMA_KNOWN {
+        return Err(StoreError::SchemaTooNew { found, known: SCHEMA_KNOWN }.into());
+    }
+    Ok(found)
+}
+
+async fn migrate(session: &mut Session) -> Result<(), Failure> {
+    session.begin();
+    // The limits of ordinary statements are too short for waiting until another server is done.
+    session.batch("SET LOCAL lock_timeout = '300s'; SET LOCAL statement_timeout = '600s'").await?;
+    session.query(TAKE_LOCK, &[&MIGRATION_LOCK]).await?;
+    // Looked at again, now that nobody else can be at it.
+    let applied = schema_number(session).await?;
+    let rows = session.query(SCHEMA_STATE, &[]).await?;
+    let state = rows.first().ok_or(Failure::Raced)?;
+    // `IF NOT EXISTS` would ask for the right to create even when there is nothing to create.
+    if !state.try_get::<_, bool>(0)? {
+        session.batch("CREATE SCHEMA roundsman").await?;
+    }
+    if !state.try_get::<_, bool>(1)? {
+        session.batch(CREATE_MIGRATIONS).await?;
+    }
+    for migration in MIGRATIONS.iter().filter(|migration| migration.number > applied) {
+        tracing::info!(number = migration.number, name = migration.name, "migrating the database");
+        session.batch(migration.postgres).await?;
+        let number = i32::try_from(migration.number).unwrap_or(i32::MAX);
+        session.execute(LOG_MIGRATION, &[&number, &migration.name]).await?;
+    }
+    session.commit().await
+}
+
+async fn check_users(session: &mut Session) -> Result<(), Failure> {
+    let rows = session.query(COLUMNS_OF_USERS, &[]).await?;
+    let mut found: Vec<(String, String, bool)> = Vec::with_capacity(rows.len());
+    for row in &rows {
+        found.push((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+    }
+    for (column, types) in USERS_COLUMNS {
+        let Some((_, found_type, has_default)) = found.iter().find(|(name, ..)| name == column)
+        else {
+            return Err(refuse(format!("public.users has no column {column}")));
+        };
+        if !types.contains(&found_type.as_str()) {
+            let expected = types.join(" or ");
+            return Err(refuse(format!(
+                "public.users.{column} is {found_type}, expected {expected}"
+            )));
+        }
+        if column == "id" && !has_default {
+            return Err(refuse("public.users.id is not filled by a sequence".to_owned()));
+        }
+    }
+    let rows = session.query(EMAIL_IS_UNIQUE, &[]).await?;
+    if !rows.first().ok_or(Failure::Raced)?.try_get::<_, bool>(0)? {
+        return Err(refuse("public.users has no unique index on email".to_owned()));
+    }
+    Ok(())
+}
+
+fn refuse(reason: String) -> Failure {
+    Failure::Store(StoreError::Failed(reason.into()))
+}

@@ -1,0 +1,141 @@
+//! The hot statements go by their indexes, whatever the statistics say.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::postgres::jobs::hot_statements;
+use crate::postgres::session::Session;
+
+/// What the plan of a statement must contain.
+const EXPECTED: [(&str, &[&str]); 9] = [
+    (
+        "claim",
+        &[
+            "Index Scan using job_queue_ready",
+            "Index Only Scan using job_queue_due",
+            "using job_running_key",
+            "Index Scan using job_queue_pkey",
+        ],
+    ),
+    ("promote_due", &["Index Scan using job_queue_due", "Index Scan using job_queue_pkey"]),
+    ("finish", &["Index Scan using job_running_pkey"]),
+    ("take", &["Index Scan using job_running_pkey"]),
+    ("extend", &["Index Scan using job_running_pkey"]),
+    ("take_expired", &["Index Scan using job_running_until", "using job_running_pkey"]),
+    ("take_overdue", &["Index Scan using job_running_deadline", "using job_running_pkey"]),
+    ("lock_waiting", &["Index Scan using job_queue_key"]),
+    (
+        "jobs_of_user",
+        &["Scan Backward using job_queue_user", "Scan Backward using job_finished_user"],
+    ),
+];
+
+#[tokio::test]
+async fn hot_statements_use_their_indexes_on_an_empty_and_on_a_full_table() {
+    let (store, database) = store().await;
+    let operator = database.connect().await.unwrap();
+    // Nothing repairs the statistics: they stay those of empty tables, as they do when a million
+    // jobs arrive faster than the next analysis.
+    for table in ["job_queue", "job_running", "job_finished"] {
+        let off = format!("ALTER TABLE roundsman.{table} SET (autovacuum_enabled = false)");
+        operator.batch_execute(&off).await.unwrap();
+    }
+    operator.batch_execute("ANALYZE").await.unwrap();
+    assert_plans(&store, "analysed when empty").await;
+
+    operator.batch_execute(FILL).await.unwrap();
+    assert_plans(&store, "full, with the statistics of empty tables").await;
+
+    operator.batch_execute("ANALYZE").await.unwrap();
+    assert_plans(&store, "full, with statistics").await;
+
+    operator.batch_execute("DELETE FROM roundsman.job_queue").await.unwrap();
+    operator.batch_execute("DELETE FROM roundsman.job_running").await.unwrap();
+    operator.batch_execute("VACUUM roundsman.job_queue, roundsman.job_running").await.unwrap();
+    assert_plans(&store, "empty, with the statistics of full tables").await;
+}
+
+/// Rows enough that the wrong plan would be chosen if it were allowed.
+const FILL: &str = "
+INSERT INTO roundsman.job_queue
+    (id, user_id, state, priority, attempt, rank, due_at, run_at, triggered_at, created_at, lane,
+     kind, key, payload)
+SELECT n, n % 3, n % 2, 0, 0, t, t, t, t, t, (n % 3) || '/render', 'render',
+       CASE WHEN n % 2 = 0 THEN n::text END, 'null'
+  FROM generate_series(1, 100000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
+INSERT INTO roundsman.job_running
+    (id, user_id, priority, attempt, run_at, triggered_at, created_at, lease_no, lease_until,
+     lease_ttl_us, claimed_at, heartbeat_at, deadline_at, kind, key, worker, payload)
+SELECT n, n % 3, 0, 1, t, t, t, n, t, 1, t, t, t, 'render', n::text, 'w', 'null'
+  FROM generate_series(100001, 120000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
+INSERT INTO roundsman.job_finished
+    (id, user_id, state, priority, attempt, run_at, triggered_at, created_at, finished_at, kind,
+     payload, result)
+SELECT n, n % 3, 3, 0, 1, t, t, t, t, 'render', 'null', 'null'
+  FROM generate_series(120001, 170000) n, LATERAL (SELECT to_timestamp(n) AS t) x";
+
+async fn assert_plans(store: &PostgresStore, when: &str) {
+    let mut session = store.pool.lend().await.unwrap();
+    let mut seen = BTreeSet::new();
+    for sql in hot_statements() {
+        let name = sql.lines().next().unwrap().trim_start_matches("-- ");
+        let plan = explain(&mut session, sql).await;
+        assert!(!plan.contains("Seq Scan on job_"), "{name}, {when}:\n{plan}");
+        let (_, parts) = EXPECTED.iter().find(|(known, _)| *known == name).expect(name);
+        for part in *parts {
+            assert!(plan.contains(part), "{name}, {when}, should contain {part}:\n{plan}");
+        }
+        seen.insert(name);
+    }
+    assert_eq!(seen.len(), EXPECTED.len(), "every expectation is about a statement");
+    session.give_back();
+}
+
+/// The plan that every connection of the pool would use: it does not depend on the values.
+async fn explain(session: &mut Session, sql: &'static str) -> String {
+    let parameters = session.client().prepare(sql).await.unwrap().params().len();
+    let nulls = vec!["NULL"; parameters].join(", ");
+    session.batch(&format!("PREPARE explained AS {sql}")).await.unwrap();
+    let rows = session
+        .client()
+        .simple_query(&format!("EXPLAIN (COSTS OFF) EXECUTE explained({nulls})"))
+        .await
+        .unwrap();
+    session.batch("DEALLOCATE explained").await.unwrap();
+    let mut plan = String::new();
+    for row in rows {
+        if let tokio_postgres::SimpleQueryMessage::Row(row) = row {
+            writeln!(plan, "{}", row.get(0).unwrap_or_default()).unwrap();
+        }
+    }
+    plan
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_at_once_take_no_more_than_they_ask_for() {
+    let (store, _database) = store().await;
+    let store = Arc::new(store);
+    enqueue(&store, 1_000).await;
+    let mut workers = JoinSet::new();
+    for _ in 0..12 {
+        let store = Arc::clone(&store);
+        workers.spawn(async move {
+            let mut taken = Vec::new();
+            loop {
+                let jobs = store.claim(claim(7), NOW).await.unwrap().jobs;
+                assert!(jobs.len() <= 7, "{}", jobs.len());
+                if jobs.is_empty() {
+                    return taken;
+                }
+                taken.extend(jobs.into_iter().map(|job| (job.facts.id, job.lease.lease_no)));
+            }
+        });
+    }
+    let taken: Vec<_> = workers.join_all().await.into_iter().flatten().collect();
+    let jobs: BTreeSet<_> = taken.iter().map(|(id, _)| *id).collect();
+    let numbers: BTreeSet<_> = taken.iter().map(|(_, number)| *number).collect();
+    assert_eq!((taken.len(), jobs.len(), numbers.len()), (1_000, 1_000, 1_000));
+}

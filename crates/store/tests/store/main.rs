@@ -1,0 +1,10 @@
+//! The storage adapters against the suite, against each other, and against a simulated world.
+
+mod equivalence;
+mod open;
+mod postgres;
+mod reference;
+mod simulation;
+mod sqlite;
+mod sqlite_inline;
+mod suite_of_reference;

@@ -1,0 +1,153 @@
+//! The meaning of the storage ports in its plainest form: maps behind one lock, moved by the rules
+//! of `roundsman_core`. The adapters are compared with it; it passes the same suite as they do.
+
+mod jobs;
+mod others;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use roundsman_core::Timestamp;
+use roundsman_core::effects::{Effects, Frame, LoggedTransition, WebhookEvent};
+use roundsman_core::jobs::{
+    FinishedJob, Job, JobFacts, JobId, JobKey, KindCatalog, KindName, LeaseRef, NewJob, RunningJob,
+    WaitingJob, coalesce, first_wait, fold,
+};
+use roundsman_core::ports::{Enqueued, Scope};
+use roundsman_core::users::{ApiToken, User, UserId};
+
+pub(crate) struct Reference {
+    rules: Arc<KindCatalog>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last_job: i64,
+    last_lease: i64,
+    last_process: i64,
+    waiting: BTreeMap<JobId, WaitingJob>,
+    running: BTreeMap<JobId, RunningJob>,
+    finished: BTreeMap<JobId, FinishedJob>,
+    idempotency: BTreeMap<(UserId, &'static str, String), Remembered>,
+    frames: Vec<Frame>,
+    last_seq: BTreeMap<String, i64>,
+    transitions: Vec<LoggedTransition>,
+    webhooks: Vec<(i64, WebhookEvent)>,
+    users: Vec<User>,
+    tokens: Vec<ApiToken>,
+}
+
+/// What an idempotency key stands for.
+struct Remembered {
+    body_hash: [u8; 32],
+    answer: Vec<Enqueued>,
+    created_at: Timestamp,
+}
+
+impl Reference {
+    pub(crate) fn new(rules: Arc<KindCatalog>) -> Self {
+        Reference { rules, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn enqueue(&mut self, rules: &KindCatalog, wish: NewJob, now: Timestamp) -> Enqueued {
+        if let Some(id) = self.waiting_with_key(wish.user_id, &wish.kind, wish.key.as_ref()) {
+            let merge = rules.merge(&wish.kind);
+            let joined = coalesce(self.waiting[&id].clone(), wish, merge, now);
+            self.waiting.insert(id, joined);
+            return Enqueued { id, coalesced: true };
+        }
+        self.last_job += 1;
+        let id = JobId::new(self.last_job);
+        self.waiting.insert(id, first_wait(id, wish, now));
+        Enqueued { id, coalesced: false }
+    }
+
+    /// Puts a job back among the waiting ones, folding it into the one that has its key.
+    fn requeue(&mut self, rules: &KindCatalog, job: WaitingJob, now: Timestamp) -> Job {
+        let facts = &job.facts;
+        match self.waiting_with_key(facts.user_id, &facts.kind, facts.key.as_ref()) {
+            Some(id) => {
+                let merge = rules.merge(&facts.kind);
+                let folded = fold(self.waiting[&id].clone(), job, merge, now);
+                self.waiting.insert(id, folded.survivor);
+                self.finished.insert(folded.ended.facts.id, folded.ended.clone());
+                Job::Finished(Box::new(folded.ended))
+            }
+            None => {
+                self.waiting.insert(job.facts.id, job.clone());
+                Job::Waiting(job)
+            }
+        }
+    }
+
+    fn waiting_with_key(
+        &self,
+        user: UserId,
+        kind: &KindName,
+        key: Option<&JobKey>,
+    ) -> Option<JobId> {
+        let key = Some(key?);
+        let same = |facts: &JobFacts| {
+            facts.user_id == user && facts.kind == *kind && facts.key.as_ref() == key
+        };
+        self.waiting.values().find(|job| same(&job.facts)).map(|job| job.facts.id)
+    }
+
+    fn holds(&self, lease: LeaseRef) -> bool {
+        self.running.get(&lease.id).is_some_and(|job| job.lease_ref() == lease)
+    }
+
+    fn apply(&mut self, rules: &KindCatalog, effects: Effects, now: Timestamp) {
+        for wish in effects.jobs {
+            self.enqueue(rules, wish, now);
+        }
+        for frame in effects.frames {
+            let last = self.last_seq.entry(frame.stream.clone()).or_default();
+            *last += 1;
+            let (stream, seq) = (frame.stream, *last);
+            self.frames.push(Frame { stream, seq, body: frame.body, at: now });
+        }
+        for step in effects.transitions {
+            self.transitions.push(LoggedTransition {
+                id: next_id(self.transitions.len()),
+                entity: step.entity.to_owned(),
+                entity_id: step.entity_id,
+                from_state: step.from_state,
+                to_state: step.to_state,
+                cause: step.cause,
+                detail: step.detail,
+                at: now,
+            });
+        }
+        for event in effects.webhooks {
+            self.webhooks.push((next_id(self.webhooks.len()), event));
+        }
+    }
+
+    fn job(&self, scope: Scope, id: JobId) -> Option<Job> {
+        let waiting = self.waiting.get(&id).map(|job| Job::Waiting(job.clone()));
+        let running = || self.running.get(&id).map(|job| Job::Running(Box::new(job.clone())));
+        let finished = || self.finished.get(&id).map(|job| Job::Finished(Box::new(job.clone())));
+        let job = waiting.or_else(running).or_else(finished)?;
+        sees(scope, job.facts().user_id).then_some(job)
+    }
+}
+
+fn sees(scope: Scope, owner: UserId) -> bool {
+    match scope {
+        Scope::All => true,
+        Scope::User(user) => user == owner,
+    }
+}
+
+/// The number after so many.
+fn next_id(count: usize) -> i64 {
+    i64::try_from(count).expect("a test writes few rows") + 1
+}

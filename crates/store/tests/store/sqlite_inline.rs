@@ -1,0 +1,15 @@
+//! The suite on SQLite as the simulations run it: in memory, on the caller's thread.
+
+use std::sync::Arc;
+
+use roundsman_store::conformance::{Fixture, Traits, catalog};
+
+use crate::open;
+
+const TRAITS: Traits = Traits { exclusive: true, races: 2_000 };
+
+async fn fixture() -> Fixture {
+    Fixture::new(Arc::new(open::sqlite_inline(catalog())), TRAITS, ())
+}
+
+roundsman_store::conformance_suite!(fixture());

@@ -1,0 +1,15 @@
+//! The suite on the reference itself: what the adapters are compared with obeys the same cases.
+
+use std::sync::Arc;
+
+use roundsman_store::conformance::{Fixture, Traits, catalog};
+
+use crate::reference::Reference;
+
+const TRAITS: Traits = Traits { exclusive: true, races: 500 };
+
+async fn fixture() -> Fixture {
+    Fixture::new(Arc::new(Reference::new(catalog())), TRAITS, ())
+}
+
+roundsman_store::conformance_suite!(fixture());
