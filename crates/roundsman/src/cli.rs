@@ -137,6 +137,8 @@ pub(crate) struct TokenRevokeArgs {
 pub(crate) enum DocsCommand {
     /// The reference of all settings (docs/configuration.md)
     Config,
+    /// The state machines (docs/state-machines.md)
+    States,
 }
 
 /// A whole number and a unit: 90s, 15m, 12h, 30d, 52w.

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::cli::{Cli, Command, CommonArgs, ConfigArgs, DocsCommand, ServerArgs};
 use crate::config::{self, Config, Environment, Flags, Inputs, Loaded, Problems, Purpose};
-use crate::{logging, migrate, openapi, output, serve, token};
+use crate::{logging, migrate, openapi, output, serve, state_machines, token};
 
 /// The configuration file in the working directory.
 const CONFIG_FILE: &str = "roundsman.toml";
@@ -20,6 +20,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Openapi => openapi::run(),
         Command::Config(args) => show_config(common, &args),
         Command::Docs(DocsCommand::Config) => Ok(output::print(&config::reference())?),
+        Command::Docs(DocsCommand::States) => Ok(output::print(&state_machines::document())?),
     }
 }
 

@@ -9,6 +9,7 @@ mod node;
 mod openapi;
 mod output;
 mod serve;
+mod state_machines;
 mod token;
 
 use std::process::ExitCode;

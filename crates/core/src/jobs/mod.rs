@@ -8,6 +8,7 @@
 
 mod backoff;
 mod coalesce;
+mod diagram;
 mod error;
 mod fold;
 mod job;
@@ -19,6 +20,7 @@ mod settle;
 
 pub use backoff::RetryPolicy;
 pub use coalesce::{NewJob, coalesce, due_at, first_wait, rank};
+pub use diagram::job_diagram;
 pub use error::{ErrorCode, JobError};
 pub use fold::{Folded, fold};
 pub use job::{

@@ -1,0 +1,34 @@
+//! `docs/state-machines.md`: the states of every entity, drawn from the rules.
+
+use roundsman_core::jobs::job_diagram;
+
+#[cfg(test)]
+const COMMAND: &str = "cargo run -p roundsman -- docs states > docs/state-machines.md";
+
+/// The whole document.
+pub(crate) fn document() -> String {
+    let job = job_diagram();
+    format!(
+        "# State machines\n\n\
+         Generated from the rules in `crates/core`; a test fails when this file is stale.\n\n\
+         ## Jobs\n\n\
+         A step with two ends depends on the attempts that are left. A job that wants to wait again\n\
+         while another with its key waits folds into that one and ends `cancelled` (or `completed`\n\
+         after `again`).\n\n\
+         ```mermaid\n{job}```\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_committed_document_is_current() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-machines.md");
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(committed == document(), "docs/state-machines.md is stale; run: {COMMAND}");
+    }
+}
