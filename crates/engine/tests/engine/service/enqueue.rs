@@ -23,7 +23,7 @@ async fn a_wish_becomes_the_job_it_describes() {
     let full = JobWish {
         kind: OWN.to_owned(),
         key: Some("a".to_owned()),
-        payload: Some("{\"page\": 1}".to_owned()),
+        payload: Some("{\"page\":1}".to_owned()),
         priority: Some(-7),
         run_at: Some(run_at),
         max_attempts: Some(9),

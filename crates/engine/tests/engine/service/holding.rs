@@ -54,7 +54,7 @@ async fn a_holder_ends_its_run_in_one_of_four_ways() {
 
     enqueue(&jobs, &ada(), wish(OWN)).await;
     let lease = claim_one(&jobs, &ada()).await.lease_ref();
-    let job = jobs.complete(&ada(), lease, Some("[1, 2]".to_owned())).await.unwrap();
+    let job = jobs.complete(&ada(), lease, Some("[1,2]".to_owned())).await.unwrap();
     let Job::Finished(job) = job else { panic!("{job:?}") };
     assert_eq!(job.state, FinishedState::Completed { result: json("[1,2]") });
 

@@ -100,6 +100,31 @@ async fn an_end_that_the_database_refuses_fails_its_job_and_no_other() {
     world.check().await;
 }
 
+/// Not even the failure can be written: it waits, and holds up nobody.
+#[tokio::test]
+async fn an_end_that_is_refused_in_every_form_holds_up_no_other() {
+    let world = World::new();
+    let (handler, mut starts) = scripted(spec(RENDER));
+    let worker = world.worker(vec![handler]);
+    let bad = world.enqueue(world.wish(RENDER)).await;
+    let good = world.enqueue(world.wish(RENDER)).await;
+    worker.claim_tick().await.unwrap();
+    for start in starts.take(2).await {
+        start.reply(done("1"));
+    }
+    until_running(&worker, 0).await;
+    world.store.set("settle", Fault::RefusesMentionOf("id: JobId(1)"));
+    worker.settle_tick().await.unwrap_err();
+    worker.settle_tick().await.unwrap_err();
+    assert!(matches!(world.finished(good).await.state, FinishedState::Completed { .. }));
+    assert_eq!(world.running(bad).await.facts.attempt, 1);
+    world.store.mend();
+    worker.settle_tick().await.unwrap();
+    assert_eq!(world.waiting(bad).await.facts.runs.total, 1);
+    assert!(worker.finish_within(SOON).await);
+    world.check().await;
+}
+
 #[tokio::test]
 async fn a_claim_that_fails_starts_nothing() {
     let world = World::new();
