@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{
-    JobError, JobKey, Json, KindName, KindSpec, MergeRule, NewJob, Outcome, RetryPolicy, Role,
-};
+use roundsman_core::jobs::{JobError, KindSpec, NewJob, Outcome};
 use roundsman_core::ports::{Clock, PruneRequest, Random, Store};
-use roundsman_core::users::UserId;
 
+use super::periodic::{next_round, periodic_spec, periodic_wish};
 use super::{Handler, HandlerResult, JobContext};
 use crate::metrics::Metrics;
 
@@ -31,35 +29,15 @@ pub struct Housekeeping {
     pub frames_for: Duration,
 }
 
-/// The policy of a periodic job: a short lease, so that another node takes over soon, and no limit
-/// of attempts, because giving up housekeeping helps nobody.
+/// The policy of the pruning job.
 pub fn prune_spec() -> KindSpec {
-    KindSpec {
-        kind: kind(),
-        lease_ttl: Duration::from_secs(15),
-        heartbeat_every: Duration::from_secs(5),
-        deadline: Some(Duration::from_secs(300)),
-        max_attempts: None,
-        retry: RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_secs(300) },
-        merge: MergeRule::Keep,
-        concurrency: Some(1),
-        role: Role::Scheduler,
-        lease_name: None,
-    }
+    KindSpec { deadline: Some(Duration::from_secs(300)), ..periodic_spec(PRUNE_KIND) }
 }
 
 impl Housekeeping {
-    /// The wish that keeps the job alive; every start repeats it and joins what is there.
+    /// The wish that keeps the job alive.
     pub fn wish(now: Timestamp) -> NewJob {
-        NewJob {
-            user_id: UserId::SYSTEM,
-            kind: kind(),
-            key: JobKey::new("all").ok(),
-            payload: Json::null(),
-            priority: 0,
-            run_at: now,
-            max_attempts: None,
-        }
+        periodic_wish(PRUNE_KIND, now)
     }
 
     /// The handler of the pruning job.
@@ -118,14 +96,4 @@ impl Handler for PruneHandler {
         let at = next_round(self.clock.now(), self.options.every, self.random.as_ref());
         Outcome::Again { at, payload: None }.into()
     }
-}
-
-/// The next round of a periodic job, up to a tenth of its interval late so that nodes spread out.
-fn next_round(now: Timestamp, every: Duration, random: &dyn Random) -> Timestamp {
-    let spread_micros = u64::try_from(every.as_micros() / 10).unwrap_or(u64::MAX);
-    now + every + Duration::from_micros(random.below(spread_micros.saturating_add(1)))
-}
-
-fn kind() -> KindName {
-    KindName::new(PRUNE_KIND).expect("the name is a kind")
 }

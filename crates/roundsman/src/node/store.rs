@@ -47,7 +47,10 @@ pub(crate) async fn open_store(
             let options = PostgresOptions {
                 pool_max: database.pool_max,
                 connect_timeout: database.connect_max,
+                wait_timeout: database.connect_max,
                 statement_timeout: database.statement_max,
+                // A call may be several statements, and its answer may be lost on the way.
+                call_timeout: database.statement_max + database.connect_max,
                 ..PostgresOptions::new(postgres_config(url.expose_secret())?)
             };
             let store = PostgresStore::connect(options, catalog)

@@ -34,13 +34,17 @@ impl Worker {
     }
 
     fn stop_overdue(&self, now: Duration) {
-        self.running.for_each(|_, held| {
+        self.running.for_each(|lease, held| {
             if !held.active {
                 return;
             }
             if now >= held.lease_ends {
                 // The database may have given the job to somebody else by now.
-                held.stop.send_replace(Some(StopReason::LeaseLost));
+                let before = held.stop.send_replace(Some(StopReason::LeaseLost));
+                if before != Some(StopReason::LeaseLost) {
+                    self.deps.metrics.lease_lost();
+                    tracing::warn!(job = lease.id.get(), "gave a job up: its lease ran out");
+                }
             } else if held.deadline.is_some_and(|deadline| now >= deadline) {
                 held.stop.send_replace(Some(StopReason::DeadlineExceeded));
             }
