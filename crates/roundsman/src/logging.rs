@@ -2,12 +2,13 @@
 //!
 //! Invariant: a secret of the configuration is a `SecretString` from the moment the configuration
 //! exists, and its `Debug` prints no more than that it is one: no log line can contain it by
-//! mistake.
+//! mistake. What users store is not logged either, at whatever level.
 
 use std::io::{self, IsTerminal};
 
 use anyhow::Context;
 use tracing::Subscriber;
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -31,7 +32,13 @@ where
         LogFormat::Text => layer.with_ansi(colours).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
     };
-    Registry::default().with(layer.with_filter(log.level.clone()))
+    Registry::default().with(layer.with_filter(log.level.clone().and(discreet())))
+}
+
+/// The PostgreSQL driver shows every statement's values at the finer levels: payloads, results and
+/// the hashes of tokens.
+fn discreet() -> Targets {
+    Targets::new().with_default(LevelFilter::TRACE).with_target("tokio_postgres", LevelFilter::INFO)
 }
 
 #[cfg(test)]
@@ -39,7 +46,6 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use secrecy::SecretString;
-    use tracing_subscriber::filter::{LevelFilter, Targets};
 
     use super::*;
 
@@ -58,9 +64,13 @@ mod tests {
 
     /// What `act` logs.
     fn logged(format: LogFormat, act: impl FnOnce()) -> String {
+        logged_at(LevelFilter::INFO, format, act)
+    }
+
+    fn logged_at(level: LevelFilter, format: LogFormat, act: impl FnOnce()) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
-        let log = Log { format, level: Targets::new().with_default(LevelFilter::INFO) };
+        let log = Log { format, level: Targets::new().with_default(level) };
         let subscriber = subscriber(&log, move || writer.clone(), false);
         tracing::subscriber::with_default(subscriber, act);
         let bytes = lines.0.lock().unwrap().clone();
@@ -96,5 +106,16 @@ mod tests {
             let text = logged(format, || tracing::info!(?secret, "configured"));
             assert!(text.contains("configured") && !text.contains("canary"), "{text}");
         }
+    }
+
+    #[test]
+    fn what_users_store_does_not_reach_the_log_at_any_level() {
+        let text = logged_at(LevelFilter::TRACE, LogFormat::Text, || {
+            tracing::debug!(target: "tokio_postgres::query", "with parameters: canary");
+            tracing::info!(target: "tokio_postgres::connection", "a notice");
+            tracing::trace!("our own");
+        });
+        assert!(!text.contains("canary"), "{text}");
+        assert!(text.contains("a notice") && text.contains("our own"), "{text}");
     }
 }

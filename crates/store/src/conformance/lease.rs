@@ -80,9 +80,9 @@ pub async fn a_batch_answers_in_order_whatever_its_neighbours(fx: &Arc<Fixture>)
     fx.land(jobs[1].lease_ref(), done("1")).await;
     fx.store.cancel(Scope::All, jobs[3].facts.id, fx.now()).await.expect("cancel");
     fx.advance(SECOND);
-    let beats = [4, 1, 0, 3, 2].map(|position: usize| Heartbeat {
-        lease: jobs[position].lease_ref(),
-        ttl: Some(SECOND * (10 + position as u32)),
+    let beats = [4u32, 1, 0, 3, 2].map(|position| Heartbeat {
+        lease: jobs[position as usize].lease_ref(),
+        ttl: Some(SECOND * (10 + position)),
         progress: Some(json(&position.to_string())),
     });
     let answers = fx.store.heartbeat(beats.to_vec(), fx.now()).await.expect("heartbeat");

@@ -25,7 +25,7 @@ pub async fn a_late_heartbeat_and_a_sweep_never_both_win(fx: &Arc<Fixture>) {
     for _ in 0..rounds {
         let wishes = (0..JOBS_PER_ROUND).map(|_| NewJob { max_attempts: None, ..fx.wish(RENDER) });
         fx.enqueue(wishes.collect()).await;
-        let jobs = fx.claim(RENDER, JOBS_PER_ROUND as u32).await;
+        let jobs = fx.claim(RENDER, 1000).await;
         assert_eq!(jobs.len(), JOBS_PER_ROUND);
         fx.advance(TTL + SECOND);
         let leases: Vec<LeaseRef> = jobs.iter().map(RunningJob::lease_ref).collect();
@@ -46,7 +46,7 @@ pub async fn sweepers_at_once_add_exactly_one_attempt(fx: &Arc<Fixture>) {
     let wishes = (0..JOBS).map(|number| fx.keyed(RENDER, &number.to_string()));
     fx.enqueue(wishes.collect()).await;
     for round in 1..=3u32 {
-        assert_eq!(fx.claim(RENDER, JOBS as u32).await.len(), JOBS);
+        assert_eq!(fx.claim(RENDER, 1000).await.len(), JOBS);
         fx.advance(TTL + SECOND);
         let sweepers = (0..8).map(|_| {
             let fx = Arc::clone(fx);
@@ -67,7 +67,7 @@ pub async fn sweepers_at_once_add_exactly_one_attempt(fx: &Arc<Fixture>) {
 pub async fn a_completion_and_a_sweep_never_both_win(fx: &Arc<Fixture>) {
     const JOBS: usize = 300;
     fx.enqueue((0..JOBS).map(|_| fx.wish(RENDER)).collect()).await;
-    let jobs = fx.claim(RENDER, JOBS as u32).await;
+    let jobs = fx.claim(RENDER, 1000).await;
     fx.advance(TTL + SECOND);
     let mut tasks: Vec<Task<Vec<JobId>>> = vec![];
     for chunk in jobs.chunks(JOBS / 4) {

@@ -92,7 +92,7 @@ pub async fn a_job_that_returns_folds_into_the_one_that_waits(fx: &Arc<Fixture>)
 
 /// A job that always fails stops after its attempts, however often it is triggered meanwhile.
 pub async fn a_poison_job_under_steady_triggers_stops(fx: &Arc<Fixture>) {
-    const ROUNDS: u32 = 30;
+    const ROUNDS: usize = 30;
     fx.put(fx.keyed(RENDER, "poison")).await;
     let mut failed = Vec::new();
     for _ in 0..ROUNDS {
@@ -109,7 +109,7 @@ pub async fn a_poison_job_under_steady_triggers_stops(fx: &Arc<Fixture>) {
         fx.assert_nothing_to_claim(RENDER).await;
         fx.advance(MINUTE);
     }
-    assert_eq!(failed.len() as u32, ROUNDS / 3, "every third run is the last");
+    assert_eq!(failed.len(), ROUNDS / 3, "every third run is the last");
     for id in failed {
         assert_eq!(fx.finished(id).await.facts.runs.total, 3);
     }
@@ -118,7 +118,7 @@ pub async fn a_poison_job_under_steady_triggers_stops(fx: &Arc<Fixture>) {
 pub async fn a_job_without_a_limit_is_never_given_up(fx: &Arc<Fixture>) {
     let wish = NewJob { max_attempts: None, ..fx.keyed(RENDER, "a") };
     let id = fx.put(wish).await;
-    for attempt in 1..=RUNS_KEPT_MAX as u32 + 10 {
+    for attempt in (1u32..).take(RUNS_KEPT_MAX + 10) {
         let job = fx.claim_one(RENDER).await;
         assert_eq!((job.facts.id, job.facts.attempt), (id, attempt));
         let state = fx.land(job.lease_ref(), retry_after(Duration::ZERO)).await;

@@ -40,7 +40,7 @@ pub async fn a_silent_holder_loses_its_job_by_the_rules(fx: &Arc<Fixture>) {
 pub async fn a_lease_ends_when_it_says(fx: &Arc<Fixture>) {
     let id = fx.put(fx.wish(RENDER)).await;
     fx.claim_one(RENDER).await;
-    fx.advance(TTL - MILLISECOND);
+    fx.advance(TTL.saturating_sub(MILLISECOND));
     assert_eq!(fx.sweep().await.rescued, vec![]);
     assert_eq!(fx.state(id).await, JobState::Processing);
     fx.advance(MILLISECOND * 2);
@@ -54,7 +54,7 @@ pub async fn a_heartbeat_moves_the_end_of_the_lease(fx: &Arc<Fixture>) {
     fx.put(fx.wish(RENDER)).await;
     let job = fx.claim_one(RENDER).await;
     for _ in 0..5 {
-        fx.advance(TTL - MILLISECOND);
+        fx.advance(TTL.saturating_sub(MILLISECOND));
         assert_eq!(fx.sweep().await.rescued, vec![]);
         fx.heartbeat(job.lease_ref()).await;
     }
@@ -72,7 +72,7 @@ pub async fn a_deadline_ends_a_run_that_heartbeats(fx: &Arc<Fixture>) {
         let terms = LaneDemand { deadline: Some(TTL * 2), ..demand(RENDER, 1) };
         let job = claim_as(fx, owner, terms).await;
         for _ in 0..4 {
-            fx.advance(TTL / 2 - MILLISECOND);
+            fx.advance((TTL / 2).saturating_sub(MILLISECOND));
             fx.heartbeat(job.lease_ref()).await;
             assert_eq!(fx.sweep().await.rescued, vec![]);
         }
@@ -144,7 +144,7 @@ pub async fn an_outside_worker_gets_one_full_lease_after_an_outage(fx: &Arc<Fixt
     };
     assert_eq!(sweep().await.len(), 1);
     assert_eq!(fx.state(inside).await, JobState::Pending);
-    fx.advance(TTL - MILLISECOND);
+    fx.advance(TTL.saturating_sub(MILLISECOND));
     assert_eq!(sweep().await, vec![]);
     assert_eq!(fx.state(outside).await, JobState::Processing);
     fx.advance(MILLISECOND * 2);
@@ -161,7 +161,7 @@ pub async fn the_grace_is_no_longer_than_one_lease(fx: &Arc<Fixture>) {
     // Claimed for the usual time but extended by less: the grace counts what it was claimed for.
     fx.heartbeat_with(job.lease_ref(), Some(SECOND), None).await;
     let request = SweepRequest { rows_max: 100, serving_since, jitter: 0 };
-    fx.advance(TTL - MINUTE - MILLISECOND);
+    fx.advance(TTL.saturating_sub(MINUTE + MILLISECOND));
     assert_eq!(fx.sweep_with(request).await.rescued, vec![]);
     fx.advance(MILLISECOND * 2);
     assert_eq!(fx.sweep_with(request).await.rescued.len(), 1);
@@ -184,7 +184,7 @@ pub async fn a_sweep_takes_no_more_than_it_may(fx: &Arc<Fixture>) {
 pub async fn only_the_silent_ones_are_taken(fx: &Arc<Fixture>) {
     fx.enqueue((0..10).map(|_| fx.wish(RENDER)).collect()).await;
     let jobs = fx.claim(RENDER, 9).await;
-    fx.advance(TTL - SECOND);
+    fx.advance(TTL.saturating_sub(SECOND));
     fx.land(jobs[0].lease_ref(), done("1")).await;
     fx.land(jobs[1].lease_ref(), Outcome::Release).await;
     for job in &jobs[2..5] {

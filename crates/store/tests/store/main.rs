@@ -1,5 +1,6 @@
 //! The storage adapters against the suite, against each other, and against a simulated world.
 
+mod broken;
 mod equivalence;
 mod open;
 mod postgres;

@@ -8,9 +8,9 @@ use crate::open;
 
 const TRAITS: Traits = Traits { exclusive: true, races: 2_000 };
 
-async fn fixture() -> Fixture {
+fn fixture() -> Fixture {
     let (store, folder) = open::sqlite(catalog());
     Fixture::new(Arc::new(store), TRAITS, folder)
 }
 
-roundsman_store::conformance_suite!(fixture());
+roundsman_store::conformance_suite!(std::future::ready(fixture()));

@@ -8,8 +8,8 @@ use crate::open;
 
 const TRAITS: Traits = Traits { exclusive: true, races: 2_000 };
 
-async fn fixture() -> Fixture {
+fn fixture() -> Fixture {
     Fixture::new(Arc::new(open::sqlite_inline(catalog())), TRAITS, ())
 }
 
-roundsman_store::conformance_suite!(fixture());
+roundsman_store::conformance_suite!(std::future::ready(fixture()));

@@ -6,10 +6,10 @@ use roundsman_store::conformance::{Fixture, Traits, catalog};
 
 use crate::reference::Reference;
 
-const TRAITS: Traits = Traits { exclusive: true, races: 500 };
+const TRAITS: Traits = Traits { exclusive: true, races: 2_000 };
 
-async fn fixture() -> Fixture {
+fn fixture() -> Fixture {
     Fixture::new(Arc::new(Reference::new(catalog())), TRAITS, ())
 }
 
-roundsman_store::conformance_suite!(fixture());
+roundsman_store::conformance_suite!(std::future::ready(fixture()));

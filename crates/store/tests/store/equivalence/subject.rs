@@ -197,8 +197,8 @@ impl Subject {
         };
         let answer = self.store.claim(request, now).await?;
         for job in &answer.jobs {
-            let place = LeaseNo::new(self.leases.len() as i64);
-            let first = self.claims.insert(job.lease.lease_no, place).is_none();
+            let claim = LeaseNo::new(place(self.leases.len()));
+            let first = self.claims.insert(job.lease.lease_no, claim).is_none();
             assert!(first, "{}: {:?} was handed out twice", self.name, job.lease.lease_no);
             self.leases.push(job.lease_ref());
         }
@@ -211,7 +211,7 @@ impl Subject {
         for job in self.all_jobs(now).await?.iter().rev() {
             let id = job.facts().id;
             if !self.places.contains_key(&id) {
-                self.places.insert(id, JobId::new(self.ids.len() as i64));
+                self.places.insert(id, JobId::new(place(self.ids.len())));
                 self.ids.push(id);
             }
         }
@@ -232,7 +232,8 @@ impl Subject {
     /// the last few.
     fn lease(&self, pick: usize) -> LeaseRef {
         let none = LeaseRef { id: JobId::new(1), lease_no: LeaseNo::new(i64::MAX) };
-        let recent = if pick % 4 == 0 { self.leases.len() } else { self.leases.len().min(6) };
+        let recent =
+            if pick.is_multiple_of(4) { self.leases.len() } else { self.leases.len().min(6) };
         let back = (pick / 4).checked_rem(recent);
         back.map_or(none, |back| self.leases[self.leases.len() - 1 - back])
     }
@@ -340,4 +341,8 @@ fn kind_name(place: Place) -> &'static str {
 fn shifted(now: Timestamp, secs: i64) -> Timestamp {
     let by = Duration::from_secs(secs.unsigned_abs());
     if secs < 0 { now - by } else { now + by }
+}
+
+fn place(count: usize) -> i64 {
+    i64::try_from(count).expect("a test writes few rows")
 }

@@ -72,19 +72,15 @@ impl State {
     /// Puts a job back among the waiting ones, folding it into the one that has its key.
     fn requeue(&mut self, rules: &KindCatalog, job: WaitingJob, now: Timestamp) -> Job {
         let facts = &job.facts;
-        match self.waiting_with_key(facts.user_id, &facts.kind, facts.key.as_ref()) {
-            Some(id) => {
-                let merge = rules.merge(&facts.kind);
-                let folded = fold(self.waiting[&id].clone(), job, merge, now);
-                self.waiting.insert(id, folded.survivor);
-                self.finished.insert(folded.ended.facts.id, folded.ended.clone());
-                Job::Finished(Box::new(folded.ended))
-            }
-            None => {
-                self.waiting.insert(job.facts.id, job.clone());
-                Job::Waiting(job)
-            }
-        }
+        let Some(id) = self.waiting_with_key(facts.user_id, &facts.kind, facts.key.as_ref()) else {
+            self.waiting.insert(job.facts.id, job.clone());
+            return Job::Waiting(job);
+        };
+        let merge = rules.merge(&facts.kind);
+        let folded = fold(self.waiting[&id].clone(), job, merge, now);
+        self.waiting.insert(id, folded.survivor);
+        self.finished.insert(folded.ended.facts.id, folded.ended.clone());
+        Job::Finished(Box::new(folded.ended))
     }
 
     fn waiting_with_key(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
@@ -16,7 +17,7 @@ use roundsman_core::ports::{
     PruneRequest, RetryAnswer, Scope, StoreError, SweepReport, SweepRequest,
 };
 
-use super::rules::{ATTEMPTS, FENCE, NO_LOST_TRIGGER};
+use super::rules::{ATTEMPTS, FENCE, NO_LOST_TRIGGER, ONE_LEASE, ONE_PER_KEY, ONE_STATE};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bug {
@@ -41,12 +42,15 @@ impl Bug {
         Bug::ReleaseBurnsAttempt,
     ];
 
-    /// The rule that must find it.
-    pub(super) fn broken_rule(self) -> &'static str {
+    /// The rules that it breaks, of which the first to be looked at finds it.
+    pub(super) fn broken_rules(self) -> &'static [&'static str] {
         match self {
-            Bug::CompleteIgnoresLease | Bug::SweepWithoutRecheck => FENCE,
-            Bug::JoinsRunningJob => NO_LOST_TRIGGER,
-            Bug::FoldForgetsAttempts | Bug::ReleaseBurnsAttempt => ATTEMPTS,
+            Bug::CompleteIgnoresLease => &[FENCE],
+            Bug::SweepWithoutRecheck => &[FENCE, ONE_LEASE, ONE_PER_KEY],
+            Bug::JoinsRunningJob => &[NO_LOST_TRIGGER],
+            Bug::FoldForgetsAttempts => &[ATTEMPTS],
+            // The last attempt, burnt, even fails the job.
+            Bug::ReleaseBurnsAttempt => &[ATTEMPTS, ONE_STATE],
         }
     }
 }
@@ -108,21 +112,24 @@ impl<S: JobStore> Buggy<S> {
         })
     }
 
-    /// The job that another one has just folded into.
-    async fn folded_into(&self, id: JobId) -> Result<Option<JobId>, StoreError> {
+    /// The job that another one has just folded into, if it is due: then nothing but its attempts
+    /// will be forgotten.
+    async fn folded_into(&self, id: JobId, now: Timestamp) -> Result<Option<JobId>, StoreError> {
         let Some(Job::Finished(job)) = self.inner.job(Scope::All, id).await? else {
             return Ok(None);
         };
-        match job.state {
-            FinishedState::Cancelled { cause: CancelCause::Folded { into } } => Ok(Some(into)),
-            _ => Ok(None),
-        }
+        let FinishedState::Cancelled { cause: CancelCause::Folded { into } } = job.state else {
+            return Ok(None);
+        };
+        let survivor = self.inner.job(Scope::All, into).await?;
+        let due = matches!(survivor, Some(Job::Waiting(job)) if job.due_at() <= now);
+        Ok(due.then_some(into))
     }
 
     /// Takes what the last sweep found, although it may have been heard of since.
     async fn sweep_what_was_read(&self, now: Timestamp) -> Result<(), StoreError> {
         let running = self.running().await?;
-        let soon = now + std::time::Duration::from_secs(5);
+        let soon = now + Duration::from_secs(5);
         let found = running.iter().filter(|job| job.lease.until < soon);
         let found: BTreeMap<_, _> = found.map(|job| (job.facts.id, job.lease_ref())).collect();
         let before = {
@@ -165,7 +172,7 @@ impl<S: JobStore> JobStore for Buggy<S> {
                 }
                 (Bug::ReleaseBurnsAttempt, Outcome::Release) => {
                     let error = JobError::new("released", "handed back");
-                    one.outcome = Outcome::Retry { error, after: None };
+                    one.outcome = Outcome::Retry { error, after: Some(Duration::ZERO) };
                 }
                 _ => {}
             }
@@ -174,7 +181,7 @@ impl<S: JobStore> JobStore for Buggy<S> {
         let answers = self.inner.settle(settles, jitter, now).await?;
         if self.bug == Bug::FoldForgetsAttempts {
             for id in ids {
-                if let Some(survivor) = self.folded_into(id).await? {
+                if let Some(survivor) = self.folded_into(id, now).await? {
                     // Cancelled and retried by hand, a job has all attempts before it.
                     self.inner.cancel(Scope::All, survivor, now).await?;
                     self.inner.retry(Scope::All, survivor, now).await?;

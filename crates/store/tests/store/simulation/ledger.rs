@@ -3,7 +3,7 @@
 //! The ledger knows who holds which lease until when, how many attempts are used, which key waits
 //! and which runs. It never asks the store; the store's answers are held against it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use roundsman_core::Timestamp;
@@ -27,6 +27,8 @@ pub(super) struct Ledger {
     jobs: BTreeMap<JobId, Entry>,
     waiting: BTreeMap<Slot, JobId>,
     running: BTreeMap<Slot, JobId>,
+    /// Every job that somebody holds, with or without a key.
+    held: BTreeSet<JobId>,
     /// Keys whose latest trigger has not been followed by a claim.
     triggered: BTreeMap<Slot, u64>,
     triggers: u64,
@@ -109,6 +111,7 @@ impl Ledger {
         let (until, deadline_at) = (job.lease.until, job.lease.deadline_at);
         entry.place = Place::Running { lease_no, until, deadline_at };
         entry.cancel_requested = false;
+        self.held.insert(id);
         if let Some(slot) = slot {
             self.waiting.remove(&slot);
             self.triggered.remove(&slot);
@@ -200,7 +203,7 @@ impl Ledger {
             }
             _ => false,
         };
-        self.jobs.iter().filter(|(_, entry)| late(entry)).map(|(id, _)| *id).collect()
+        self.held.iter().copied().filter(|id| late(&self.jobs[id])).collect()
     }
 
     /// A sweep took a job; returns the state it must be in.
@@ -293,7 +296,7 @@ impl Ledger {
             let Some(entry) = self.jobs.get(&facts.id) else {
                 return Err(format!("{ONE_STATE}: nobody asked for {job:?}"));
             };
-            self.audit_one(job, entry)?;
+            audit_one(job, entry)?;
             if let (Some(slot), Job::Waiting(_)) = (slot, job) {
                 let other = waiting.insert(*slot, facts.id);
                 hold!(ONE_PER_KEY, other.is_none(), "{} and {other:?} wait", facts.id);
@@ -330,30 +333,6 @@ impl Ledger {
         self.jobs.keys().nth(place).copied()
     }
 
-    fn audit_one(&self, job: &Job, entry: &Entry) -> Held {
-        let (id, facts) = (job.facts().id, job.facts());
-        let agrees = match (job, entry.place) {
-            (Job::Waiting(_), Place::Waiting) => true,
-            (Job::Running(job), Place::Running { lease_no, until, .. }) => {
-                (job.lease.lease_no, job.lease.until) == (lease_no, until)
-            }
-            (Job::Finished(job), Place::Ended { state, result, .. }) => {
-                if let FinishedState::Completed { result: found } = &job.state {
-                    // Whoever completes a job writes its lease as the result.
-                    let by = result.map_or_else(|| "null".to_owned(), |by| by.get().to_string());
-                    hold!(ONE_RESULT, found.as_str() == by, "job {id}: {found:?}, by {by}");
-                }
-                Job::Finished(job.clone()).state(Timestamp::EPOCH) == state
-            }
-            _ => false,
-        };
-        hold!(ONE_STATE, agrees, "job {id} is {job:?}, expected {:?}", entry.place);
-        let (found, expected) = (facts.attempt, entry.attempt);
-        let counted = found == expected || matches!(entry.place, Place::Ended { .. });
-        hold!(ATTEMPTS, counted, "job {id}: {found}, expected {expected}");
-        facts.runs.check().map_err(|problem| format!("{ONE_LEASE}: job {id} {problem}"))
-    }
-
     fn holds(&self, lease: LeaseRef) -> bool {
         self.jobs.get(&lease.id).is_some_and(|entry| {
             matches!(entry.place, Place::Running { lease_no, .. } if lease_no == lease.lease_no)
@@ -366,6 +345,7 @@ impl Ledger {
 
     /// The job of a run that is over; its key runs no more.
     fn stopped(&mut self, id: JobId) -> Result<&mut Entry, String> {
+        self.held.remove(&id);
         if let Some(slot) = self.entry(id)?.slot {
             self.running.remove(&slot);
         }
@@ -417,4 +397,29 @@ impl Ledger {
         survivor.not_before = survivor.not_before.max(not_before);
         Ok(state)
     }
+}
+
+/// Holds one job of the store against its entry.
+fn audit_one(job: &Job, entry: &Entry) -> Held {
+    let (id, facts) = (job.facts().id, job.facts());
+    let agrees = match (job, entry.place) {
+        (Job::Waiting(_), Place::Waiting) => true,
+        (Job::Running(job), Place::Running { lease_no, until, .. }) => {
+            (job.lease.lease_no, job.lease.until) == (lease_no, until)
+        }
+        (Job::Finished(job), Place::Ended { state, result, .. }) => {
+            if let FinishedState::Completed { result: found } = &job.state {
+                // Whoever completes a job writes its lease as the result.
+                let by = result.map_or_else(|| "null".to_owned(), |by| by.get().to_string());
+                hold!(ONE_RESULT, found.as_str() == by, "job {id}: {found:?}, by {by}");
+            }
+            Job::Finished(job.clone()).state(Timestamp::EPOCH) == state
+        }
+        _ => false,
+    };
+    hold!(ONE_STATE, agrees, "job {id} is {job:?}, expected {:?}", entry.place);
+    let (found, expected) = (facts.attempt, entry.attempt);
+    let counted = found == expected || matches!(entry.place, Place::Ended { .. });
+    hold!(ATTEMPTS, counted, "job {id}: {found}, expected {expected}");
+    facts.runs.check().map_err(|problem| format!("{ONE_LEASE}: job {id} {problem}"))
 }

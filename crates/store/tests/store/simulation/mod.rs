@@ -20,7 +20,7 @@ use self::world::{Summary, World};
 use crate::open;
 
 /// Events of the large run, in which one row written or one lease asked about is one event.
-const EVENTS: u64 = 200_000;
+const EVENTS: u64 = 1_000_000;
 /// Enough for every seeded bug to show, many times over.
 const EVENTS_PER_BUG: u64 = 20_000;
 const SEED: u64 = 0x5EED_0001;
@@ -56,7 +56,8 @@ fn every_seeded_bug_is_caught() {
     for bug in Bug::ALL {
         let found = simulate(SEED, EVENTS_PER_BUG, Some(bug));
         let found = found.expect_err(&format!("{bug:?} went unnoticed"));
-        assert!(found.contains(bug.broken_rule()), "{bug:?} was taken for: {found}");
+        let expected = bug.broken_rules().iter().any(|rule| found.starts_with(rule));
+        assert!(expected, "{bug:?} was taken for: {found}");
     }
 }
 

@@ -25,10 +25,13 @@ use super::rules::{ATTEMPTS, FENCE, ONE_STATE, hold};
 use super::runs::{DEADLINE, Fate, Run, TTL, draw_outcome};
 
 const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
-const WORKERS: usize = 24;
+/// What guarded writes add to.
+const STREAM: &str = "s";
+const WORKERS: usize = 10;
 const KEYS: u64 = 12;
-const AUDIT_EVERY: Duration = Duration::from_secs(60);
-const KEPT: Duration = Duration::from_secs(120);
+const AUDIT_EVERY: Duration = Duration::from_secs(300);
+const PRUNE_EVERY: Duration = Duration::from_secs(30);
+const KEPT: Duration = Duration::from_secs(60);
 /// With honest workers everything is over long before: three stalls and the longest backoff.
 const REST: Duration = Duration::from_secs(3600);
 
@@ -42,6 +45,7 @@ pub(super) struct World {
     entries: u64,
     ledger: Ledger,
     summary: Summary,
+    frames_written: i64,
     digest: DefaultHasher,
     /// The world comes to rest: nobody triggers, no worker fails.
     calm: bool,
@@ -69,6 +73,7 @@ enum Actor {
     Sweeper,
     Person,
     Auditor,
+    Pruner,
 }
 
 impl World {
@@ -83,12 +88,13 @@ impl World {
             entries: 0,
             ledger: Ledger::default(),
             summary: Summary::default(),
+            frames_written: 0,
             digest: DefaultHasher::new(),
             calm: false,
         };
         let workers = std::iter::repeat_n(Actor::Worker, WORKERS);
         let others = [Actor::Producer, Actor::Producer, Actor::Sweeper, Actor::Sweeper];
-        for actor in workers.chain(others).chain([Actor::Person, Actor::Auditor]) {
+        for actor in workers.chain(others).chain([Actor::Person, Actor::Auditor, Actor::Pruner]) {
             let first = world.now + seconds_below(&world.random, 5);
             world.plan(first, actor);
         }
@@ -125,8 +131,7 @@ impl World {
 
     fn act(&mut self, actor: Actor) -> Held {
         let pause = match actor {
-            Actor::Producer if self.calm => return Ok(()),
-            Actor::Person if self.calm => return Ok(()),
+            Actor::Producer | Actor::Person if self.calm => return Ok(()),
             Actor::Producer => {
                 self.produce()?;
                 Duration::from_millis(self.random.next_u64() % 2000)
@@ -137,16 +142,19 @@ impl World {
             }
             Actor::Worker => {
                 self.claim()?;
-                Duration::from_millis(500 + self.random.next_u64() % 5000)
+                Duration::from_millis(2000 + self.random.next_u64() % 6000)
             }
             Actor::Sweeper => {
                 self.sweep()?;
-                Duration::from_millis(2000 + self.random.next_u64() % 6000)
+                Duration::from_millis(4000 + self.random.next_u64() % 6000)
             }
             Actor::Auditor => {
                 self.audit()?;
-                self.prune()?;
                 AUDIT_EVERY
+            }
+            Actor::Pruner => {
+                self.prune()?;
+                PRUNE_EVERY
             }
             Actor::Run(run) => return self.go_on(run),
         };
@@ -155,7 +163,7 @@ impl World {
     }
 
     fn produce(&mut self) -> Held {
-        let count = 1 + self.random.next_u64() % 8;
+        let count = 1 + self.random.next_u64() % 24;
         let wishes: Vec<(Option<Slot>, NewJob)> = (0..count).map(|_| self.draw_wish()).collect();
         let jobs = wishes.iter().map(|(_, wish)| wish.clone()).collect();
         let request = EnqueueRequest { jobs, idempotency: None };
@@ -175,7 +183,7 @@ impl World {
         let lanes = [(ADA, RENDER), (BOB, RENDER), (ADA, COLLECT), (ADA, SHARED)];
         let demands = lanes.map(|(user, kind_name)| LaneDemand {
             lane: Lane::of(user, &kind(kind_name)),
-            max: 4,
+            max: 16,
             lease_ttl: TTL,
             deadline: chance(&self.random, 50).then_some(DEADLINE),
         });
@@ -184,7 +192,7 @@ impl World {
             worker: WorkerName::new("w"),
             owner: if inside { LeaseOwner::Process(0) } else { LeaseOwner::Outside },
             demands: demands.to_vec(),
-            total_max: 6,
+            total_max: 32,
         };
         let answer = now(self.jobs.claim(request, self.now))?;
         self.note(answer.next_due_at);
@@ -232,11 +240,12 @@ impl World {
     }
 
     fn write_guarded(&mut self, lease: LeaseRef) -> Held {
-        let frame = NewFrame { stream: "s".to_owned(), body: Json::null() };
+        let frame = NewFrame { stream: STREAM.to_owned(), body: Json::null() };
         let effects = Effects { frames: vec![frame], ..Effects::default() };
         let written = now(self.effects.commit(Some(lease), effects, self.now))?;
         self.note(written);
         self.summary.refused += u64::from(!written);
+        self.frames_written += i64::from(written);
         self.ledger.guarded(lease, written)
     }
 
@@ -312,6 +321,10 @@ impl World {
             })
             .collect();
         self.ledger.audit(&jobs)?;
+        let frames = now(self.effects.frames(STREAM.to_owned(), 0, 100_000))?;
+        let last = frames.last().map_or(self.frames_written, |frame| frame.seq);
+        let written = self.frames_written;
+        hold!(FENCE, last == written, "{last} frames are there, {written} were accepted");
         let violations = now(self.effects.check())?;
         hold!(ONE_STATE, violations.is_empty(), "check() found {violations:?}");
         Ok(())
@@ -342,7 +355,7 @@ impl World {
         let wish = NewJob {
             user_id,
             kind: kind(kind_name),
-            key: chance(random, 80).then(|| key(&number.to_string())),
+            key: chance(random, 60).then(|| key(&number.to_string())),
             payload: Json::null(),
             priority: i16::try_from(random.next_u64() % 5).unwrap_or(0) - 2,
             run_at: if delayed { self.now + seconds_below(random, 30) } else { self.now },
