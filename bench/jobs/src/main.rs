@@ -68,7 +68,7 @@ async fn run(args: &Args) -> anyhow::Result<Report> {
         }
     }
     if let Some(binary) = &args.binary {
-        process::measure(binary, &args.sqlite_in, &mut report)?;
+        process::measure(binary, &args.sqlite_in, &mut report).await?;
     }
     Ok(report)
 }

@@ -17,16 +17,17 @@ use crate::report::Report;
 const IDLE_FOR: Duration = Duration::from_secs(10);
 const NAME: &str = "server process";
 
-pub(crate) fn measure(binary: &Path, folder: &Path, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn measure(
+    binary: &Path,
+    folder: &Path,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("bench-jobs-").tempdir_in(folder)?;
     let clock = DatabaseClock::start();
     let mut server = Server::start(binary, folder.path())?;
     report.add(NAME, "ready after, ms", clock.monotonic().as_secs_f64() * 1e3);
     let before = server.cpu_ticks()?;
-    tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()?
-        .block_on(rest(IDLE_FOR, &CancellationToken::new()));
+    rest(IDLE_FOR, &CancellationToken::new()).await;
     let ticks = server.cpu_ticks()? - before;
     // A tick is a hundredth of a second on Linux.
     report.add(NAME, "idle processor, % of one core", ticks / IDLE_FOR.as_secs_f64());

@@ -4,9 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use roundsman_core::jobs::{
-    Json, KindCatalog, KindName, KindSpec, MergeRule, NewJob, RetryPolicy, Role,
-};
+use roundsman_core::jobs::{Json, KindCatalog, KindName, KindSpec, NewJob};
 use roundsman_core::ports::Clock;
 use roundsman_core::users::UserId;
 
@@ -19,18 +17,7 @@ pub(crate) fn say(text: &str) {
 }
 
 pub(crate) fn spec() -> KindSpec {
-    KindSpec {
-        kind: KindName::new(KIND).expect("the name is a kind"),
-        lease_ttl: Duration::from_secs(300),
-        heartbeat_every: Duration::from_secs(30),
-        deadline: None,
-        max_attempts: Some(3),
-        retry: RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_secs(300) },
-        merge: MergeRule::Replace,
-        concurrency: None,
-        role: Role::Worker,
-        lease_name: None,
-    }
+    KindSpec::new(KindName::new(KIND).expect("the name is a kind"))
 }
 
 pub(crate) fn catalog() -> Arc<KindCatalog> {

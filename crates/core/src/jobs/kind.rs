@@ -146,6 +146,23 @@ pub struct KindSpec {
 }
 
 impl KindSpec {
+    /// A kind with nothing particular: a lease of five minutes, a heartbeat every 30 seconds, three
+    /// attempts, backing off from two seconds to five minutes.
+    pub fn new(kind: KindName) -> Self {
+        KindSpec {
+            kind,
+            lease_ttl: Duration::from_secs(300),
+            heartbeat_every: Duration::from_secs(30),
+            deadline: None,
+            max_attempts: Some(3),
+            retry: RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_secs(300) },
+            merge: MergeRule::default(),
+            concurrency: None,
+            role: Role::Worker,
+            lease_name: None,
+        }
+    }
+
     /// The name under which the lease of a job of this kind is shown.
     pub fn lease_name_of(&self, id: JobId, key: Option<&JobKey>) -> String {
         let key_text = key.map_or_else(|| format!("#{}", id.get()), |key| key.0.clone());

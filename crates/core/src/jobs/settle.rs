@@ -10,7 +10,7 @@ use crate::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disposition {
     Finish(FinishedJob),
-    /// It waits again. If its key has a waiting job by now, the two are folded: see [`super::fold`].
+    /// It waits again. If its key has a waiting job by now, the two are folded: see [`fold()`](super::fold()).
     Requeue(WaitingJob),
 }
 

@@ -2,6 +2,8 @@
 
 /// Why a database operation did not happen.
 ///
+/// The message names the cause in full, so that it is not offered as a source once more.
+///
 /// An expected refusal (a lost lease, a row that is not there) is part of an operation's answer,
 /// not an error: errors mean the answer is unknown or the operation cannot work.
 #[derive(Debug, thiserror::Error)]
@@ -9,10 +11,10 @@ pub enum StoreError {
     /// The database cannot be reached or is refusing work now; trying again may help. After this
     /// error a write may or may not have happened.
     #[error("the database is unavailable: {0}")]
-    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Unavailable(Box<dyn std::error::Error + Send + Sync>),
     /// The database is full, read-only or its disk fails; nothing was written.
     #[error("the database cannot store more: {0}")]
-    StorageFull(#[source] Box<dyn std::error::Error + Send + Sync>),
+    StorageFull(Box<dyn std::error::Error + Send + Sync>),
     /// The write meets a row it excludes; nothing was written.
     #[error("{what} exists already")]
     Conflict { what: &'static str },
@@ -26,7 +28,7 @@ pub enum StoreError {
     SchemaTooNew { found: u32, known: u32 },
     /// A statement failed in a way that trying again will not mend.
     #[error("database error: {0}")]
-    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl StoreError {

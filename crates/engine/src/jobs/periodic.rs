@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{
-    JobKey, Json, KindName, KindSpec, MergeRule, NewJob, RetryPolicy, Role,
-};
+use roundsman_core::jobs::{JobKey, Json, KindName, KindSpec, MergeRule, NewJob, Role};
 use roundsman_core::ports::Random;
 use roundsman_core::users::UserId;
 
@@ -16,16 +14,13 @@ const ONLY_KEY: &str = "all";
 /// of attempts, because giving up housekeeping helps nobody.
 pub fn periodic_spec(kind: &'static str) -> KindSpec {
     KindSpec {
-        kind: name(kind),
         lease_ttl: Duration::from_secs(15),
         heartbeat_every: Duration::from_secs(5),
-        deadline: None,
         max_attempts: None,
-        retry: RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_secs(300) },
         merge: MergeRule::Keep,
         concurrency: Some(1),
         role: Role::Scheduler,
-        lease_name: None,
+        ..KindSpec::new(name(kind))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::rows::{
     end_columns, runs_to_text, waiting_state,
 };
 
-/// What every job has, in the order of [`facts`].
+/// What every job has, in the order of `facts`.
 macro_rules! fact_columns {
     () => {
         "id, user_id, kind, key, payload, priority, run_at, triggered_at, created_at, attempt, \
