@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Finds the two servers that the tests talk to and, on Debian as root, installs what is missing.
+# Finds the two servers that the tests talk to and the tracer that records what a server writes and,
+# on Debian as root, installs what is missing.
 #
 # Invariant: installing never starts a system service, and leaves the machine's own service policy
 # as it was. Sourced, not run.
@@ -30,15 +31,16 @@ find_postgres_bin() {
     return 1
 }
 
-# Makes sure that both servers are there, or ends the script with what to do about it.
+# Makes sure that all three are there, or ends the script with what to do about it.
 ensure_servers() {
     local missing=()
     find_postgres_bin >/dev/null || missing+=(postgresql)
     command -v redis-server >/dev/null || missing+=(redis-server)
+    command -v strace >/dev/null || missing+=(strace)
     ((${#missing[@]} == 0)) && return 0
 
     local command="apt-get update && apt-get install ${missing[*]}"
-    command -v apt-get >/dev/null || die "please install ${missing[*]} (PostgreSQL 14 or newer, Redis 7)"
+    command -v apt-get >/dev/null || die "please install ${missing[*]} (PostgreSQL 14 or newer, Redis 7, strace 6)"
     ((EUID == 0)) || die "please run as root: $command"
     say "installing ${missing[*]} from the distribution's packages"
     install_packages "${missing[@]}" || die "cannot install ${missing[*]}; try by hand: $command"

@@ -11,6 +11,9 @@ pub const REDIS_URL: &str = "ROUNDSMAN_TEST_REDIS_URL";
 /// The folder with `initdb` and `postgres`; optional where the distribution's can be found.
 pub const POSTGRES_BIN: &str = "ROUNDSMAN_TEST_POSTGRES_BIN";
 
+/// How often the kill tests kill; without it, each place once.
+pub const KILLS: &str = "ROUNDSMAN_TEST_KILLS";
+
 /// The URL of the shared PostgreSQL, or an error that says how to get one.
 pub fn postgres_url() -> Result<String> {
     required(POSTGRES_URL)
@@ -19,6 +22,13 @@ pub fn postgres_url() -> Result<String> {
 /// The URL of the shared Redis, or an error that says how to get one.
 pub fn redis_url() -> Result<String> {
     required(REDIS_URL)
+}
+
+/// How many kills were asked for, if anybody did.
+pub fn kills() -> Result<Option<usize>> {
+    let text = optional(KILLS);
+    let parsed = text.map(|text| text.parse().with_context(|| format!("{KILLS}={text}")));
+    parsed.transpose()
 }
 
 pub(crate) fn postgres_bin() -> Option<PathBuf> {

@@ -1,0 +1,19 @@
+//! The real program as its users have it: started, loaded, killed, paused, cut off and restarted.
+//!
+//! Every test starts the built binary with real databases, talks to it over HTTP, and at the end
+//! compares what it acknowledged with what is stored. Faults are timed by what was acknowledged,
+//! never by a clock. The logs of every server that is started here are searched for secrets.
+#![cfg(test)]
+
+mod instrument;
+mod kill;
+mod load;
+mod nodes;
+mod pause;
+mod pickup;
+mod postgres;
+mod power_loss;
+mod redis;
+mod shutdown;
+mod site;
+mod start;
