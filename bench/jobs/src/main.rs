@@ -82,6 +82,7 @@ async fn measure(args: &Args, target: &Target, report: &mut Report) -> anyhow::R
     report.add(name, "drain, jobs/s", drain::drain(&bench, args).await?);
     report.add(name, "single enqueue, jobs/s (64 callers)", enqueue::single(&bench, args).await?);
     drain::drain(&bench, args).await?;
+    bench.settle_down().await?;
     let latencies = pickup::pickup(&bench, args).await?;
     report.add(name, "idle pickup p50, ms", pickup::percentile(&latencies, 50));
     report.add(name, "idle pickup p99, ms", pickup::percentile(&latencies, 99));
