@@ -1,5 +1,6 @@
 //! `docs/state-machines.md`: the states of every entity, drawn from the rules.
 
+use roundsman_core::bots::bot_diagram;
 use roundsman_core::jobs::job_diagram;
 
 #[cfg(test)]
@@ -7,7 +8,7 @@ const COMMAND: &str = "cargo run -p roundsman -- docs states > docs/state-machin
 
 /// The whole document.
 pub(crate) fn document() -> String {
-    let job = job_diagram();
+    let (job, bot) = (job_diagram(), bot_diagram());
     format!(
         "# State machines\n\n\
          Generated from the rules in `crates/core`; a test fails when this file is stale.\n\n\
@@ -15,7 +16,10 @@ pub(crate) fn document() -> String {
          A step with two ends depends on the attempts that are left. A job that wants to wait again\n\
          while another with its key waits folds into that one and ends `cancelled` (or `completed`\n\
          after `again`).\n\n\
-         ```mermaid\n{job}```\n"
+         ```mermaid\n{job}```\n\n\
+         ## Bots\n\n\
+         A callback that comes early takes the steps it skipped with it.\n\n\
+         ```mermaid\n{bot}```\n"
     )
 }
 

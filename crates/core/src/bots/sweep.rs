@@ -1,0 +1,112 @@
+//! Which bots have been silent for too long.
+
+use std::time::Duration;
+
+use super::BotStatus;
+use crate::Timestamp;
+
+/// How long a bot may stay in a state without being heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BotTimeouts {
+    pub reserved: Duration,
+    pub starting: Duration,
+    /// Without a heartbeat.
+    pub active: Duration,
+    pub stopping: Duration,
+    /// From reservation to end, whatever happens.
+    pub lifetime: Duration,
+}
+
+impl Default for BotTimeouts {
+    fn default() -> Self {
+        BotTimeouts {
+            reserved: Duration::from_secs(300),
+            starting: Duration::from_secs(600),
+            active: Duration::from_secs(120),
+            stopping: Duration::from_secs(120),
+            lifetime: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+/// The times that the sweep compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BotClock {
+    pub status: BotStatus,
+    pub reserved_at: Timestamp,
+    /// When it came into its present state.
+    pub entered_at: Timestamp,
+    /// The latest sign of life: a heartbeat, or its launcher saying that it runs.
+    pub heard_at: Option<Timestamp>,
+}
+
+/// A bot that is overdue, with the reason that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overdue {
+    pub reason: &'static str,
+}
+
+/// Whether a bot must be given up. `serving_since` is when we could last begin to hear bots without
+/// a break: silence before that was ours, so no bot is given up before a full timeout from then.
+pub fn overdue(
+    bot: BotClock,
+    timeouts: &BotTimeouts,
+    serving_since: Timestamp,
+    now: Timestamp,
+) -> Option<Overdue> {
+    let past = |since: Timestamp, limit: Duration| now > since.max(serving_since) + limit;
+    let silent_since = bot.heard_at.map_or(bot.entered_at, |heard| heard.max(bot.entered_at));
+    let reason = match bot.status {
+        BotStatus::Completed | BotStatus::Failed => return None,
+        _ if past(bot.reserved_at, timeouts.lifetime) => "max_duration_exceeded",
+        BotStatus::Reserved if past(bot.entered_at, timeouts.reserved) => "never_started",
+        BotStatus::Starting if past(bot.entered_at, timeouts.starting) => "join_timeout",
+        BotStatus::Active if past(silent_since, timeouts.active) => "heartbeat_timeout",
+        BotStatus::Stopping if past(bot.entered_at, timeouts.stopping) => "stop_timeout",
+        _ => return None,
+    };
+    Some(Overdue { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::EPOCH + Duration::from_secs(secs)
+    }
+
+    fn bot(status: BotStatus, entered: u64, heard: Option<u64>) -> BotClock {
+        BotClock { status, reserved_at: at(0), entered_at: at(entered), heard_at: heard.map(at) }
+    }
+
+    #[test]
+    fn each_state_has_its_patience() {
+        use BotStatus::{Active, Completed, Reserved, Starting, Stopping};
+        let cases = [
+            (bot(Reserved, 0, None), 300, None),
+            (bot(Reserved, 0, None), 301, Some("never_started")),
+            (bot(Starting, 100, None), 700, None),
+            (bot(Starting, 100, None), 701, Some("join_timeout")),
+            (bot(Starting, 100, Some(690)), 701, Some("join_timeout")),
+            (bot(Active, 200, None), 321, Some("heartbeat_timeout")),
+            (bot(Active, 200, Some(300)), 420, None),
+            (bot(Active, 200, Some(300)), 421, Some("heartbeat_timeout")),
+            (bot(Stopping, 500, Some(500)), 621, Some("stop_timeout")),
+            (bot(Active, 200, Some(86_400)), 86_401, Some("max_duration_exceeded")),
+            (bot(Completed, 0, None), 1_000_000, None),
+        ];
+        for (bot, now, expected) in cases {
+            let found = overdue(bot, &BotTimeouts::default(), at(0), at(now));
+            assert_eq!(found.map(|overdue| overdue.reason), expected, "{bot:?} at {now}");
+        }
+    }
+
+    #[test]
+    fn our_own_outage_is_not_held_against_a_bot() {
+        let bot = bot(BotStatus::Active, 200, Some(300));
+        let timeouts = BotTimeouts::default();
+        assert_eq!(overdue(bot, &timeouts, at(1000), at(1120)), None);
+        assert!(overdue(bot, &timeouts, at(1000), at(1121)).is_some());
+    }
+}
