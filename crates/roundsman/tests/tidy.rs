@@ -160,9 +160,8 @@ fn names_a_machine(line: &str) -> bool {
     ["/root/", "/home/", &CHECKOUT].iter().any(|path| line.contains(path))
 }
 
-static CHECKOUT: LazyLock<String> = LazyLock::new(|| {
-    root().canonicalize().expect("the checkout exists").display().to_string()
-});
+static CHECKOUT: LazyLock<String> =
+    LazyLock::new(|| root().canonicalize().expect("the checkout exists").display().to_string());
 
 /// Whether `word` stands in `line` with nothing like a word right before or after it.
 fn contains_word(line: &str, word: &str) -> bool {
