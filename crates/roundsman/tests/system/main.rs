@@ -11,6 +11,7 @@ mod load;
 mod nodes;
 mod pause;
 mod pickup;
+mod poison;
 mod postgres;
 mod power_loss;
 mod redis;
