@@ -2,7 +2,7 @@
 
 use crate::Timestamp;
 use crate::jobs::{Json, NewJob};
-use crate::users::UserId;
+pub use crate::webhooks::WebhookEvent;
 
 /// Everything a state change brings with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,15 +65,6 @@ pub struct Frame {
     pub seq: i64,
     pub body: Json,
     pub at: Timestamp,
-}
-
-/// An event that a user's endpoint is to be told of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WebhookEvent {
-    pub user_id: UserId,
-    /// The event's type, such as `meeting.completed`.
-    pub event_type: String,
-    pub body: Json,
 }
 
 /// Replays the steps of one entity: each must begin where the one before it ended. Returns the

@@ -12,5 +12,6 @@ pub mod limits;
 pub mod ports;
 pub mod time;
 pub mod users;
+pub mod webhooks;
 
 pub use time::Timestamp;

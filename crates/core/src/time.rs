@@ -35,6 +35,12 @@ impl Timestamp {
         self.0 as f64 / 1e6
     }
 
+    /// Without a zone, as an existing Vexa database and its clients write it: UTC is understood.
+    pub fn naive(self) -> String {
+        let text = self.to_string();
+        text.trim_end_matches('Z').to_owned()
+    }
+
     /// Reads RFC 3339; a missing offset is refused because it would be a guess.
     pub fn parse_rfc3339(text: &str) -> Result<Self, InvalidTimestamp> {
         let instant: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp)?;

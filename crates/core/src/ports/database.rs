@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{EffectStore, JobStore, StoreError, UserStore};
+use super::{BotStore, EffectStore, JobStore, KeyStore, StoreError, UserStore, WebhookStore};
 use crate::Timestamp;
 
 /// What is true of the database whatever is stored in it.
@@ -23,6 +23,12 @@ pub trait Database: Send + Sync {
 
 /// All of storage. One adapter implements every port over one database, so that what belongs
 /// together commits together.
-pub trait Store: Database + JobStore + UserStore + EffectStore {}
+pub trait Store:
+    Database + JobStore + UserStore + EffectStore + BotStore + WebhookStore + KeyStore
+{
+}
 
-impl<T: Database + JobStore + UserStore + EffectStore> Store for T {}
+impl<T> Store for T where
+    T: Database + JobStore + UserStore + EffectStore + BotStore + WebhookStore + KeyStore
+{
+}

@@ -3,15 +3,25 @@
 //! Adapters live in `store`, `bus` and `providers`; each port has one conformance suite that every
 //! adapter runs. All ports are used as `Arc<dyn Port>`.
 
+mod bots;
 mod bus;
 mod clock;
 mod database;
 mod effects;
 mod error;
 mod jobs;
+mod keys;
+mod launcher;
 mod random;
 mod users;
+mod webhook_sender;
+mod webhooks;
 
+pub use bots::{
+    Announced, AnonymiseAnswer, BeatAnswer, BotBeat, BotHappened, BotStore, BotSweep, BotTarget,
+    ConfigAnswer, ConfigChange, EventAnswer, MeetingFilter, MeetingPage, MeetingRow, ReserveAnswer,
+    RuntimeNote, Seen, SpokenSummary, StopAnswer,
+};
 pub use bus::{Bus, BusError, BusMessage, BusSubscription, MESSAGE_BYTES_MAX};
 pub use clock::Clock;
 pub use database::{Database, Store};
@@ -23,5 +33,9 @@ pub use jobs::{
     ListFilter, ListPage, ProcessStart, PruneReport, PruneRequest, RetryAnswer, Scope, SweepReport,
     SweepRequest,
 };
+pub use keys::KeyStore;
+pub use launcher::{LaunchSpec, Launched, Launcher, Removed, SeenWorkload, Sighting, Unanswered};
 pub use random::Random;
 pub use users::UserStore;
+pub use webhook_sender::{NotSent, WebhookAnswer, WebhookRequest, WebhookSender};
+pub use webhooks::{DeliveryEntry, WebhookStore};

@@ -49,6 +49,10 @@ pub trait UserStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
+    /// Whose key this is in the `api_tokens` of an existing Vexa database, which keeps them as plain
+    /// text. `None` where there is no such key or no such table.
+    async fn user_of_vexa_key(&self, key: String) -> Result<Option<UserId>, StoreError>;
+
     /// Notes when tokens were last used; an older time than the stored one changes nothing.
     async fn touch_tokens(&self, used: Vec<(TokenId, Timestamp)>) -> Result<(), StoreError>;
 }
