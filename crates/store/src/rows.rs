@@ -4,7 +4,9 @@
 //! structs (times already as [`Timestamp`]) and gets a checked core type, or
 //! [`StoreError::Inconsistent`] naming the column that does not say what the schema promises.
 
+pub(crate) mod bots;
 pub(crate) mod check;
+pub(crate) mod webhooks;
 
 use std::time::Duration;
 

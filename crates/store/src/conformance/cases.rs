@@ -151,6 +151,130 @@ macro_rules! for_each_conformance_case {
                 every_start_has_a_mark_of_its_own
                 a_new_process_takes_over_only_from_the_dead
             }
+            bots {
+                a_reservation_is_written_with_all_it_brings
+                what_a_bot_is_asked_comes_back_as_it_was_given
+                the_limit_is_exact_and_zero_means_none
+                every_live_state_takes_a_slot_and_no_other
+                lowering_the_limit_ends_nobody
+                a_second_bot_in_the_same_meeting_is_refused
+                a_refusal_writes_nothing
+                a_refused_connection_may_be_used_later
+            }
+            bots_events {
+                every_step_is_written_as_the_rules_say
+                callbacks_in_any_order_end_right
+                a_repeat_changes_nothing
+                what_is_over_stays_as_it_is
+                a_stranger_changes_nothing
+                a_guarded_event_needs_the_lease
+                a_session_begins_once
+                times_and_reasons_are_kept
+                an_end_brings_one_finish
+                a_bot_that_has_heartbeats_is_known_by_it
+            }
+            bots_wishes {
+                a_wish_to_stop_never_touches_the_meeting
+                the_first_wish_to_stop_stays
+                whoever_is_over_or_elsewhere_is_not_stopped
+                an_address_names_whoever_is_there
+                a_wish_to_stop_explains_the_end
+                a_new_configuration_never_touches_the_meeting
+                only_a_live_bot_takes_a_configuration
+                versions_of_a_configuration_grow_by_one
+                wishes_of_one_bot_do_not_meet_anothers
+            }
+            bots_beats {
+                a_beat_is_heard_in_every_live_state
+                a_beat_learns_what_is_wished
+                who_is_over_is_told_and_not_changed
+                a_batch_is_answered_in_order
+                whoever_does_not_speak_for_the_bot_changes_nothing
+                media_that_stands_still_is_no_progress
+                the_applied_configuration_never_goes_back
+                the_same_bot_twice_in_a_batch_is_heard_twice
+                a_large_batch_is_answered_whole
+            }
+            bots_sweep {
+                each_state_has_its_patience
+                a_sign_of_life_moves_the_end_of_an_active_bot
+                a_bot_whose_media_stands_still_is_given_up
+                no_bot_lives_longer_than_its_lifetime
+                our_own_outage_is_not_held_against_a_bot
+                a_launcher_that_does_not_answer_spares_its_bots
+                a_sweep_takes_no_more_than_it_may
+                a_sweep_is_written_like_any_change
+                what_is_over_is_never_swept
+                sweepers_at_once_end_each_bot_once
+            }
+            bots_launch {
+                a_launch_sets_the_container_and_nothing_else
+                a_launch_needs_its_attempt_its_bot_and_its_lease
+                the_next_attempt_takes_the_place_of_the_last
+                only_a_reserved_bot_begins_another_attempt
+                only_misses_in_a_row_end_a_bot
+                an_exit_that_the_runtime_saw_keeps_its_code
+                one_miss_is_enough_where_that_is_the_rule
+                notes_about_others_change_nothing
+                a_batch_of_notes_is_about_each_bot_by_itself
+            }
+            bots_read {
+                live_bots_are_listed_in_pages
+                workloads_of_live_bots_are_known
+                bots_are_counted_by_state
+                meetings_are_listed_in_pages
+                meetings_are_filtered
+                one_meeting_is_found_by_its_owner
+                data_is_merged_member_by_member
+                a_finished_meeting_is_anonymised_once
+                a_meeting_that_goes_on_is_not_anonymised
+            }
+            bots_finish {
+                the_work_after_a_meeting_is_done_once
+                a_meeting_that_goes_on_is_not_finished
+                finishing_needs_the_lease
+                of_many_who_finish_at_once_one_does
+                what_was_said_is_gathered
+            }
+            bots_foreign {
+                words_of_an_existing_database_take_slots
+                live_meetings_are_adopted
+                an_adopted_bot_that_is_silent_is_given_up
+                of_many_who_adopt_at_once_one_does
+                old_words_are_understood_in_every_list
+                what_was_said_is_forgotten
+            }
+            bots_races {
+                starts_at_once_never_pass_the_limit
+                a_freed_slot_is_taken_once
+                a_meeting_started_twice_at_once_gets_one_bot
+                a_late_heartbeat_and_a_sweep_never_both_win
+                an_exit_and_a_sweep_never_both_win
+                callbacks_at_once_are_one_life
+                data_that_is_written_at_once_is_all_kept
+                everything_at_once_fails_nobody
+            }
+            webhooks {
+                an_endpoint_is_set_changed_and_taken_away
+                nobody_has_no_endpoint
+                an_address_that_was_there_before_is_an_endpoint
+                changes_at_once_lose_no_member_of_the_data
+                an_event_is_found_by_its_id
+                an_event_is_stored_once
+                every_try_is_logged
+                every_state_of_a_delivery_is_kept
+                logging_needs_the_lease
+                an_endpoint_is_switched_off_and_set_anew
+                an_address_that_was_there_before_is_switched_off
+                a_new_address_is_not_switched_off_by_the_old_one
+                deliveries_are_listed_for_whom_they_concern
+                an_event_is_sent_again_with_its_own_id
+                pruning_takes_what_is_old_and_never_what_is_pending
+            }
+            keys {
+                many_at_once_get_one_key
+                keys_are_apart_and_come_back_whole
+            }
         }
     };
 }

@@ -172,9 +172,10 @@ pub async fn the_steps_of_each_entity_are_logged_in_order(fx: &Arc<Fixture>) {
 }
 
 pub async fn webhook_events_are_numbered(fx: &Arc<Fixture>) {
-    for user_id in [ADA, BOB, ADA] {
-        let event = webhook(user_id, "meeting.completed");
-        let effects = Effects { webhooks: vec![event.clone(), event], ..Effects::default() };
+    for (number, user_id) in [ADA, BOB, ADA].into_iter().enumerate() {
+        let webhooks =
+            (0..2).map(|event| webhook(user_id, "meeting.completed", number * 2 + event));
+        let effects = Effects { webhooks: webhooks.collect(), ..Effects::default() };
         commit(fx, None, effects).await;
     }
     let read = async |after, rows_max| {
@@ -202,7 +203,7 @@ fn everything(fx: &Fixture, stream: &str, time: usize) -> Effects {
         cause: format!("because of {stream} 'é'"),
         detail: Some(json(r#"{"a":[1,null]}"#)),
     }];
-    effects.webhooks = vec![webhook(BOB, stream)];
+    effects.webhooks = vec![webhook(BOB, stream, time)];
     effects
 }
 
@@ -220,7 +221,7 @@ async fn assert_everything(fx: &Fixture, stream: &str, times: usize) {
     if times == 0 {
         return;
     }
-    assert_eq!(*mine[0], webhook(BOB, stream));
+    assert_eq!(*mine[0], webhook(BOB, stream, 1));
     assert_eq!(found[1].body, json(r#"{"frame":2}"#));
     assert_eq!(found[0].stream, stream);
     let last = log.last().expect("logged");
@@ -244,8 +245,14 @@ fn frames(stream: &str, count: u32) -> Effects {
     Effects { frames: frames.collect(), ..Effects::default() }
 }
 
-fn webhook(user_id: UserId, event_type: &str) -> WebhookEvent {
-    WebhookEvent { user_id, event_type: event_type.to_owned(), body: json(r#"{"text":"it's é"}"#) }
+/// An event of its own for every time: an id names one event.
+fn webhook(user_id: UserId, event_type: &str, time: usize) -> WebhookEvent {
+    WebhookEvent {
+        user_id,
+        event_id: format!("evt_{event_type}_{time}"),
+        event_type: event_type.to_owned(),
+        body: json(r#"{"text":"it's é"}"#),
+    }
 }
 
 async fn transitions(fx: &Fixture, entity: &str, entity_id: i64) -> Vec<LoggedTransition> {

@@ -22,6 +22,7 @@ use roundsman_core::ports::{
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
+use super::backdoor::Backdoor;
 use super::wishes::{ADA, TTL, key, kind};
 
 /// 2026-01-01T00:00:00Z, so that a failure shows a date that is easy to read.
@@ -34,12 +35,19 @@ pub struct Traits {
     pub exclusive: bool,
     /// How many races a case that counts them runs.
     pub races: usize,
+    /// How many races a heartbeat of a bot and a sweep run.
+    pub bot_races: usize,
+    /// How often many starts at once meet one limit.
+    pub start_rounds: usize,
 }
 
 /// One store on a fresh database.
 pub struct Fixture {
     pub store: Arc<dyn Store>,
     pub traits: Traits,
+    /// `None` where nobody but the store can reach the database. The cases that need it then have
+    /// nothing to look at; the same adapter runs them elsewhere.
+    pub backdoor: Option<Arc<dyn Backdoor>>,
     now_micros: AtomicI64,
     /// Whatever must live as long as the store: a folder, a database.
     _keep: Box<dyn Any + Send + Sync>,
@@ -60,9 +68,15 @@ impl Fixture {
         Fixture {
             store,
             traits,
+            backdoor: None,
             now_micros: AtomicI64::new(START.as_micros()),
             _keep: Box::new(keep),
         }
+    }
+
+    #[must_use]
+    pub fn with_backdoor(self, backdoor: impl Backdoor + 'static) -> Self {
+        Fixture { backdoor: Some(Arc::new(backdoor)), ..self }
     }
 
     /// What every test ends with: the store finds nothing wrong with itself, and neither does a

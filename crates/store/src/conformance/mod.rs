@@ -8,6 +8,18 @@
 //! Where a rule decides what must come out, the case computes it with that rule instead of
 //! repeating its numbers. Time stands still unless a case moves it.
 
+mod attend;
+mod backdoor;
+pub mod bots;
+pub mod bots_beats;
+pub mod bots_events;
+pub mod bots_finish;
+pub mod bots_foreign;
+pub mod bots_launch;
+pub mod bots_races;
+pub mod bots_read;
+pub mod bots_sweep;
+pub mod bots_wishes;
 pub mod by_hand;
 mod cases;
 pub mod claim;
@@ -16,6 +28,7 @@ pub mod effects;
 pub mod enqueue;
 mod fixture;
 pub mod idempotency;
+pub mod keys;
 pub mod lease;
 pub mod process;
 pub mod prune;
@@ -24,8 +37,10 @@ pub mod read;
 pub mod settle;
 pub mod sweep;
 pub mod users;
+pub mod webhooks;
 mod wishes;
 
+pub use backdoor::{Backdoor, Said};
 pub use fixture::{Fixture, Traits, assert_keys_are_unique};
 pub use wishes::{ADA, BOB, COLLECT, FIRST, RENDER, SHARED, catalog, json, key, kind};
 

@@ -11,12 +11,14 @@ use roundsman_core::jobs::JobFacts;
 use roundsman_core::ports::StoreError;
 use tokio_postgres::Row;
 
+use super::bots::columns::{bot, bot_columns};
 use super::columns::{self, finished_columns, running_columns, waiting_columns};
 use super::effects::transition;
 use super::error::Failure;
 use super::pool::{Operation, Pool};
 use super::session::Session;
 use super::types::Time;
+use crate::rows::bots::{BOTS, BotFacts, check_bots};
 use crate::rows::check::{
     FRAMES_GAPLESS, JOB_IN_ONE_PLACE, KEY_ONCE, NUMBERS_FROM_COUNTER, ROW_CONSISTENT, check_runs,
     check_tokens, replay_logs, violation,
@@ -164,7 +166,33 @@ async fn logs(session: &mut Session) -> Result<Vec<Violation>, Failure> {
     }
     let (mut found, states) = replay_logs(&steps);
     found.extend(check_tokens(&tokens, &states));
+    let (unreadable, bots) = all_bots(session).await?;
+    found.extend(unreadable);
+    found.extend(check_bots(&bots, &states));
     Ok(found)
+}
+
+const ALL_BOTS: &str = concat!(
+    "-- all_bots\nSELECT b.meeting_id, m.status::text, b.live, m.end_time IS NOT NULL, ",
+    bot_columns!(),
+    " FROM roundsman.bots b LEFT JOIN public.meetings m ON m.id = b.meeting_id
+ ORDER BY b.meeting_id"
+);
+
+/// What is to be compared of every bot, and those that cannot be read.
+async fn all_bots(session: &mut Session) -> Result<(Vec<Violation>, Vec<BotFacts>), Failure> {
+    let (mut unreadable, mut facts) = (Vec::new(), Vec::new());
+    let mut rows = Box::pin(session.stream(ALL_BOTS).await?);
+    while let Some(row) = rows.try_next().await? {
+        let meeting_id: i64 = row.try_get(0)?;
+        if let Err(failure) = bot(&row, 4) {
+            let reason = failure.into_store_error().to_string();
+            unreadable.push(violation(ROW_CONSISTENT, format!("{BOTS} {meeting_id}"), reason));
+        }
+        let (status, live, ended) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+        facts.push(BotFacts { meeting_id, status, live, ended });
+    }
+    Ok((unreadable, facts))
 }
 
 const ALL_WAITING: &str =

@@ -10,6 +10,7 @@ use roundsman_core::effects::{
 use roundsman_core::jobs::{Json, KindCatalog, LeaseRef, NewJob};
 use roundsman_core::ports::{EffectStore, StoreError};
 use roundsman_core::users::UserId;
+use roundsman_core::webhooks::DeliveryState;
 use tokio_postgres::Row;
 
 use super::columns::Reader;
@@ -159,12 +160,15 @@ async fn write_transitions(
     Ok(())
 }
 
+/// An event that is there already stays as it is: the same thing is told once.
 const INSERT_WEBHOOKS: &str = "-- insert_webhooks
-INSERT INTO roundsman.webhook_events (user_id, event_type, body, created_at)
-SELECT user_id, event_type, body, $4
-  FROM unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY
-       AS event(user_id, event_type, body, place)
- ORDER BY place";
+INSERT INTO roundsman.webhook_events
+    (user_id, event_id, event_type, body, created_at, state, attempts, since)
+SELECT user_id, event_id, event_type, body, $5, $6, 0, $5
+  FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY
+       AS event(user_id, event_id, event_type, body, place)
+ ORDER BY place
+ON CONFLICT (event_id) DO NOTHING";
 
 async fn write_webhooks(
     session: &mut Session,
@@ -175,9 +179,13 @@ async fn write_webhooks(
         return Ok(());
     }
     let users: Vec<i64> = events.iter().map(|event| event.user_id.get()).collect();
+    let ids: Vec<&str> = events.iter().map(|event| event.event_id.as_str()).collect();
     let types: Vec<&str> = events.iter().map(|event| event.event_type.as_str()).collect();
     let bodies: Vec<&str> = events.iter().map(|event| event.body.as_str()).collect();
-    session.execute(INSERT_WEBHOOKS, &[&users, &types, &bodies, &Time(now)]).await?;
+    let pending = DeliveryState::Pending.as_str();
+    session
+        .execute(INSERT_WEBHOOKS, &[&users, &ids, &types, &bodies, &Time(now), &pending])
+        .await?;
     Ok(())
 }
 
@@ -193,17 +201,26 @@ struct Commit<'a> {
 const HOLD_LEASE: &str = "-- hold_lease
 SELECT FROM roundsman.job_running WHERE id = $1 AND lease_no = $2 FOR KEY SHARE";
 
+/// Whether the guard, if there is one, is held; from then on it stays so until the end of the
+/// transaction.
+pub(super) async fn holds_lease(
+    session: &mut Session,
+    guard: Option<LeaseRef>,
+) -> Result<bool, Failure> {
+    let Some(LeaseRef { id, lease_no }) = guard else {
+        return Ok(true);
+    };
+    Ok(session.query_opt(HOLD_LEASE, &[&id.get(), &lease_no.get()]).await?.is_some())
+}
+
 impl Operation for Commit<'_> {
     type Answer = bool;
 
     async fn run(&self, session: &mut Session) -> Result<bool, Failure> {
         session.begin();
-        if let Some(LeaseRef { id, lease_no }) = self.guard {
-            let held = session.query_opt(HOLD_LEASE, &[&id.get(), &lease_no.get()]).await?;
-            if held.is_none() {
-                session.commit().await?;
-                return Ok(false);
-            }
+        if !holds_lease(session, self.guard).await? {
+            session.commit().await?;
+            return Ok(false);
         }
         write_effects(session, &[self.effects], self.catalog, self.now).await?;
         session.commit().await?;
@@ -273,7 +290,7 @@ pub(super) fn transition(row: &Row) -> Result<LoggedTransition, Failure> {
 }
 
 const WEBHOOK_EVENTS: &str = "-- webhook_events
-SELECT id, user_id, event_type, body FROM roundsman.webhook_events
+SELECT id, user_id, coalesce(event_id, ''), event_type, body FROM roundsman.webhook_events
  WHERE id > $1 ORDER BY id LIMIT $2";
 
 struct WebhookEvents {
@@ -292,6 +309,7 @@ impl Operation for WebhookEvents {
             let id = reader.value()?;
             let event = WebhookEvent {
                 user_id: UserId::new(reader.value()?),
+                event_id: reader.value()?,
                 event_type: reader.value()?,
                 body: Json::from_stored(reader.value()?),
             };

@@ -7,16 +7,19 @@
 //!   wait instead of deadlocking; what still collides is repeated, at most a few times;
 //! - what a rule decides is decided by `roundsman_core` between the statements of a transaction.
 
+mod bots;
 mod check;
 mod columns;
 mod effects;
 mod error;
 mod jobs;
+mod keys;
 mod pool;
 mod schema;
 mod session;
 mod types;
 mod users;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;

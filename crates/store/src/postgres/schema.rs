@@ -1,8 +1,8 @@
 //! Bringing the schema up to date when a server starts.
 //!
 //! Invariant: steps run forward only, each once, all in one transaction and under a lock, so that
-//! any number of servers may start at the same time. `public.users` may belong to somebody else: it
-//! is made if it is absent, looked at if it is there, and never changed.
+//! any number of servers may start at the same time. The tables in `public` may belong to somebody
+//! else: they are made if they are absent, looked at if they are there, and never changed.
 
 use std::time::Duration;
 
@@ -20,15 +20,68 @@ const MIGRATION_LIMIT: Duration = Duration::from_secs(600);
 /// The key of the advisory lock ("rmig" in ASCII).
 const MIGRATION_LOCK: i64 = 0x726d_6967;
 
-/// What `public.users` must look like: the columns that are used, and the types they may have.
-const USERS_COLUMNS: [(&str, &[&str]); 7] = [
-    ("id", &["integer", "bigint"]),
-    ("email", &["character varying", "text"]),
-    ("name", &["character varying", "text"]),
-    ("image_url", &["character varying", "text"]),
-    ("created_at", &["timestamp without time zone"]),
-    ("max_concurrent_bots", &["integer"]),
-    ("data", &["jsonb"]),
+/// A table that may be somebody else's: the columns that are used, and the types they may have.
+struct SeedTable {
+    name: &'static str,
+    columns: &'static [(&'static str, &'static [&'static str])],
+}
+
+const WHOLE: &[&str] = &["integer", "bigint"];
+const TEXT: &[&str] = &["character varying", "text"];
+const NAIVE: &[&str] = &["timestamp without time zone"];
+
+const SEED_TABLES: [SeedTable; 4] = [
+    SeedTable {
+        name: "users",
+        columns: &[
+            ("id", WHOLE),
+            ("email", TEXT),
+            ("name", TEXT),
+            ("image_url", TEXT),
+            ("created_at", NAIVE),
+            ("max_concurrent_bots", &["integer"]),
+            ("data", &["jsonb"]),
+        ],
+    },
+    SeedTable {
+        name: "meetings",
+        columns: &[
+            ("id", WHOLE),
+            ("user_id", WHOLE),
+            ("platform", TEXT),
+            ("platform_specific_id", TEXT),
+            ("status", TEXT),
+            ("bot_container_id", TEXT),
+            ("start_time", NAIVE),
+            ("end_time", NAIVE),
+            ("data", &["jsonb"]),
+            ("created_at", NAIVE),
+            ("updated_at", NAIVE),
+        ],
+    },
+    SeedTable {
+        name: "meeting_sessions",
+        columns: &[
+            ("id", WHOLE),
+            ("meeting_id", WHOLE),
+            ("session_uid", TEXT),
+            ("session_start_time", &["timestamp with time zone"]),
+        ],
+    },
+    SeedTable {
+        name: "transcriptions",
+        columns: &[
+            ("id", WHOLE),
+            ("meeting_id", WHOLE),
+            ("start_time", &["double precision"]),
+            ("end_time", &["double precision"]),
+            ("text", TEXT),
+            ("speaker", TEXT),
+            ("language", TEXT),
+            ("created_at", NAIVE),
+            ("session_uid", TEXT),
+        ],
+    },
 ];
 
 /// Migrates if that is needed and returns the server's version.
@@ -63,11 +116,11 @@ CREATE TABLE roundsman.migrations (
 const LOG_MIGRATION: &str = "-- log_migration
 INSERT INTO roundsman.migrations (number, name, applied_at) VALUES ($1, $2, clock_timestamp())";
 
-const COLUMNS_OF_USERS: &str = "-- columns_of_users
+const COLUMNS_OF: &str = "-- columns_of
 SELECT a.attname::text, format_type(a.atttypid, NULL),
        a.atthasdef OR a.attidentity <> ''
   FROM pg_attribute a
- WHERE a.attrelid = to_regclass('public.users') AND a.attnum > 0 AND NOT a.attisdropped";
+ WHERE a.attrelid = to_regclass('public.' || $1::text) AND a.attnum > 0 AND NOT a.attisdropped";
 
 const EMAIL_IS_UNIQUE: &str = "-- email_is_unique
 SELECT EXISTS (
@@ -87,7 +140,7 @@ impl Operation for Prepare {
         if schema_number(session).await? < SCHEMA_KNOWN {
             migrate(session).await?;
         }
-        check_users(session).await?;
+        check_seed_tables(session).await?;
         Ok(version)
     }
 }
@@ -145,30 +198,38 @@ async fn migrate(session: &mut Session) -> Result<(), Failure> {
     session.commit().await
 }
 
-async fn check_users(session: &mut Session) -> Result<(), Failure> {
-    let rows = session.query(COLUMNS_OF_USERS, &[]).await?;
-    let mut found: Vec<(String, String, bool)> = Vec::with_capacity(rows.len());
-    for row in &rows {
-        found.push((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
-    }
-    for (column, types) in USERS_COLUMNS {
-        let Some((_, found_type, has_default)) = found.iter().find(|(name, ..)| name == column)
-        else {
-            return Err(refuse(format!("public.users has no column {column}")));
-        };
-        if !types.contains(&found_type.as_str()) {
-            let expected = types.join(" or ");
-            return Err(refuse(format!(
-                "public.users.{column} is {found_type}, expected {expected}"
-            )));
-        }
-        if column == "id" && !has_default {
-            return Err(refuse("public.users.id is not filled by a sequence".to_owned()));
-        }
+async fn check_seed_tables(session: &mut Session) -> Result<(), Failure> {
+    for table in &SEED_TABLES {
+        check_columns(session, table).await?;
     }
     let rows = session.query(EMAIL_IS_UNIQUE, &[]).await?;
     if !rows.first().ok_or(Failure::Raced)?.try_get::<_, bool>(0)? {
         return Err(refuse("public.users has no unique index on email".to_owned()));
+    }
+    Ok(())
+}
+
+async fn check_columns(session: &mut Session, table: &SeedTable) -> Result<(), Failure> {
+    let name = table.name;
+    let rows = session.query(COLUMNS_OF, &[&name]).await?;
+    let mut found: Vec<(String, String, bool)> = Vec::with_capacity(rows.len());
+    for row in &rows {
+        found.push((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+    }
+    for (column, types) in table.columns {
+        let Some((_, found_type, has_default)) = found.iter().find(|(known, ..)| known == column)
+        else {
+            return Err(refuse(format!("public.{name} has no column {column}")));
+        };
+        if !types.contains(&found_type.as_str()) {
+            let expected = types.join(" or ");
+            return Err(refuse(format!(
+                "public.{name}.{column} is {found_type}, expected {expected}"
+            )));
+        }
+        if *column == "id" && !has_default {
+            return Err(refuse(format!("public.{name}.id is not filled by a sequence")));
+        }
     }
     Ok(())
 }

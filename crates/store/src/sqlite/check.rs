@@ -4,6 +4,7 @@ use roundsman_core::effects::Violation;
 use roundsman_core::jobs::JobFacts;
 use rusqlite::{Connection, Row};
 
+use super::bots::columns::{bot_columns, read_bot};
 use super::effects::read_transition;
 use super::error::Result;
 use super::jobs::columns::{
@@ -11,6 +12,7 @@ use super::jobs::columns::{
     waiting_columns,
 };
 use super::time::At;
+use crate::rows::bots::{BOTS, BotFacts, check_bots};
 use crate::rows::check::{
     FRAMES_GAPLESS, JOB_IN_ONE_PLACE, KEY_ONCE, NUMBERS_FROM_COUNTER, ROW_CONSISTENT,
     STORAGE_SOUND, check_runs, check_tokens, replay_logs, violation,
@@ -130,7 +132,33 @@ fn logs(conn: &Connection) -> Result<Vec<Violation>> {
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let (mut found, states) = replay_logs(&steps);
     found.extend(check_tokens(&tokens, &states));
+    let (unreadable, bots) = bots(conn)?;
+    found.extend(unreadable);
+    found.extend(check_bots(&bots, &states));
     Ok(found)
+}
+
+const ALL_BOTS: &str = concat!(
+    "-- all_bots\nSELECT b.meeting_id, m.status, b.live, m.end_time IS NOT NULL, ",
+    bot_columns!(),
+    " FROM bots AS b LEFT JOIN meetings AS m ON m.id = b.meeting_id ORDER BY b.meeting_id"
+);
+
+/// What is to be compared of every bot, and those that cannot be read.
+fn bots(conn: &Connection) -> Result<(Vec<Violation>, Vec<BotFacts>)> {
+    let mut statement = conn.prepare(ALL_BOTS)?;
+    let mut rows = statement.query([])?;
+    let (mut unreadable, mut facts) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        let meeting_id: i64 = row.get(0)?;
+        if let Err(error) = read_bot(row, 4)?.into_bot() {
+            let subject = format!("{BOTS} {meeting_id}");
+            unreadable.push(violation(ROW_CONSISTENT, subject, error.to_string()));
+        }
+        let (status, live, ended) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        facts.push(BotFacts { meeting_id, status, live, ended });
+    }
+    Ok((unreadable, facts))
 }
 
 const ALL_WAITING: &str = concat!(
@@ -196,7 +224,7 @@ mod tests {
     use crate::rows::check::{LOG_MATCHES_STATE, LOG_REPLAYS, RUNS_IN_ORDER};
     use crate::sqlite::{connection, schema};
 
-    /// One job of each sort, a token and a stream: nothing is wrong with them.
+    /// One job of each sort, a token, two bots and a stream: nothing is wrong with them.
     const SOUND: &str = "
         UPDATE counters SET value = 9;
         INSERT INTO job_queue (id, user_id, state, priority, attempt, rank, due_at, run_at,
@@ -213,6 +241,17 @@ mod tests {
         VALUES (1, 1, '', zeroblob(32), 5);
         INSERT INTO transitions (entity, entity_id, to_state, cause, at)
         VALUES ('token', 1, 'active', 'created', 5);
+        INSERT INTO users (id, email, created_at) VALUES (1, 'ada@example.org', 5);
+        INSERT INTO meetings (id, user_id, platform, status, end_time, created_at, updated_at)
+        VALUES (1, 1, 'zoom', 'joining', NULL, 5, 5), (2, 1, 'zoom', 'failed', 6, 5, 6);
+        INSERT INTO bots (meeting_id, user_id, connection_id, attempt, live, was_active, beats,
+            reserved_at, entered_at, missed, config_version, config_applied, wish)
+        VALUES (1, 1, 'c-1', 1, 1, 0, 0, 5, 5, 0, 0, 0, '{}'),
+               (2, 1, 'c-2', 1, 0, 0, 0, 5, 5, 0, 0, 0, '{}');
+        INSERT INTO transitions (entity, entity_id, from_state, to_state, cause, at)
+        VALUES ('meeting', 1, NULL, 'starting', 'adopted', 5),
+               ('meeting', 2, NULL, 'reserved', 'user', 5),
+               ('meeting', 2, 'reserved', 'failed', 'sweeper', 6);
         INSERT INTO frame_streams (stream, last_seq) VALUES ('s', 3);
         INSERT INTO frames (stream, seq, body, at) VALUES ('s', 2, 'null', 5), ('s', 3, 'null', 5);";
 
@@ -249,9 +288,15 @@ mod tests {
                 lease_ttl_us, claimed_at, heartbeat_at, kind, key, worker, payload
               FROM job_running";
         let cases = [
-            (LOG_REPLAYS, "UPDATE transitions SET from_state = 'revoked'"),
+            (LOG_REPLAYS, "UPDATE transitions SET from_state = 'revoked' WHERE entity = 'token'"),
             (LOG_MATCHES_STATE, "UPDATE api_tokens SET revoked_at = 6"),
             (LOG_MATCHES_STATE, "DELETE FROM transitions"),
+            (LOG_MATCHES_STATE, "UPDATE meetings SET status = 'active' WHERE id = 1"),
+            (ROW_CONSISTENT, "UPDATE meetings SET end_time = NULL"),
+            (ROW_CONSISTENT, "UPDATE meetings SET status = 'open' WHERE id = 1"),
+            (ROW_CONSISTENT, "UPDATE bots SET live = 1"),
+            (ROW_CONSISTENT, "UPDATE bots SET stage = 'nowhere'"),
+            (ROW_CONSISTENT, "UPDATE bots SET meeting_id = 3 WHERE meeting_id = 1"),
             (RUNS_IN_ORDER, out_of_order.as_str()),
             (JOB_IN_ONE_PLACE, "UPDATE job_running SET id = 3"),
             (KEY_ONCE, copy_of_key),

@@ -99,6 +99,7 @@ pub(super) fn apply(
     for event in &effects.webhooks {
         conn.prepare_cached(INSERT_WEBHOOK_EVENT)?.execute(params![
             event.user_id.get(),
+            event.event_id,
             event.event_type,
             event.body.as_str(),
             At(now),
@@ -156,8 +157,12 @@ const INSERT_TRANSITION: &str = "-- insert_transition
     INSERT INTO transitions (entity, entity_id, from_state, to_state, cause, detail, at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
+/// An event that is written once more is the same event, and was told or will be.
 const INSERT_WEBHOOK_EVENT: &str = "-- insert_webhook_event
-    INSERT INTO webhook_events (user_id, event_type, body, created_at) VALUES (?1, ?2, ?3, ?4)";
+    INSERT INTO webhook_events (user_id, event_id, event_type, body, created_at, state, attempts,
+        since)
+    VALUES (?1, ?2, ?3, ?4, ?5, 'pending', 0, ?5)
+    ON CONFLICT (event_id) DO NOTHING";
 
 const FRAMES_AFTER: &str = "-- frames_after
     SELECT stream, seq, body, at FROM frames WHERE stream = ?1 AND seq > ?2
@@ -170,9 +175,12 @@ const TRANSITIONS_OF: &str = "-- transitions_of
      ORDER BY id";
 
 const WEBHOOK_EVENTS_AFTER: &str = "-- webhook_events_after
-    SELECT id, user_id, event_type, body FROM webhook_events WHERE id > ?1 ORDER BY id LIMIT ?2";
+    SELECT id, user_id, coalesce(event_id, ''), event_type, body
+      FROM webhook_events WHERE id > ?1
+     ORDER BY id LIMIT ?2";
 
-fn is_held(conn: &Connection, lease: LeaseRef) -> InTransaction<bool> {
+/// Whether the holder of this lease still has it.
+pub(super) fn is_held(conn: &Connection, lease: LeaseRef) -> InTransaction<bool> {
     let mut statement = conn.prepare_cached(IS_HELD)?;
     Ok(statement.query_row([lease.id.get(), lease.lease_no.get()], |row| row.get(0))?)
 }
@@ -200,8 +208,9 @@ fn read_frame(row: &Row<'_>) -> rusqlite::Result<Frame> {
 fn read_webhook_event(row: &Row<'_>) -> rusqlite::Result<(i64, WebhookEvent)> {
     let event = WebhookEvent {
         user_id: UserId::new(row.get(1)?),
-        event_type: row.get(2)?,
-        body: Json::from_stored(row.get(3)?),
+        event_id: row.get(2)?,
+        event_type: row.get(3)?,
+        body: Json::from_stored(row.get(4)?),
     };
     Ok((row.get(0)?, event))
 }

@@ -5,6 +5,7 @@
 //! commit; a call has returned only when its commit is on disk. Reads see one snapshot each and
 //! never wait for writes.
 
+mod bots;
 mod check;
 mod checkpoint;
 mod connection;
@@ -12,11 +13,13 @@ mod effects;
 mod error;
 mod file;
 mod jobs;
+mod keys;
 mod readers;
 mod request;
 mod schema;
 mod time;
 mod users;
+mod webhooks;
 mod writer;
 
 use std::path::{Path, PathBuf};

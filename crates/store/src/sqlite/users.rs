@@ -140,6 +140,11 @@ impl UserStore for SqliteStore {
         .await
     }
 
+    async fn user_of_vexa_key(&self, _key: String) -> Result<Option<UserId>, StoreError> {
+        // No Vexa database is a SQLite file, so there are no keys of one.
+        Ok(None)
+    }
+
     async fn touch_tokens(&self, used: Vec<(TokenId, Timestamp)>) -> Result<(), StoreError> {
         self.write("store.touch_tokens", move |conn, _| {
             let mut statement = conn.prepare_cached(TOUCH)?;
@@ -161,7 +166,7 @@ const INSERT_USER: &str = concat!(
     user_columns!()
 );
 
-const USER: &str = concat!(
+pub(super) const USER: &str = concat!(
     "-- user
     SELECT ",
     user_columns!(),
@@ -243,7 +248,7 @@ fn create_token(
     Ok(Some(columns.into_token()?))
 }
 
-fn read_user(row: &Row<'_>) -> rusqlite::Result<User> {
+pub(super) fn read_user(row: &Row<'_>) -> rusqlite::Result<User> {
     Ok(User {
         id: UserId::new(row.get(0)?),
         email: row.get(1)?,

@@ -11,7 +11,7 @@ use roundsman_core::effects::{Effects, NewFrame};
 use roundsman_core::jobs::{JobError, JobId, Outcome, RunningJob};
 use roundsman_core::ports::{Scope, Store, StoreError};
 use roundsman_core::users::{NewToken, NewUser, TokenHash};
-use roundsman_store::conformance::{COLLECT, Fixture, RENDER, Traits, catalog, json};
+use roundsman_store::conformance::{COLLECT, Fixture, RENDER, catalog, json};
 use roundsman_testkit::TestDatabase;
 
 use crate::open;
@@ -130,8 +130,7 @@ async fn nonsense_in_postgres_is_named() {
 
 /// Leaves something in every table, all of it sound.
 async fn populate(store: &Arc<dyn Store>) {
-    let traits = Traits { exclusive: false, races: 0 };
-    let fx = Fixture::new(Arc::clone(store), traits, ());
+    let fx = Fixture::new(Arc::clone(store), open::traits(false, 0), ());
     let first = fx.put(fx.keyed(RENDER, "finished")).await;
     for outcome in [retry(), Outcome::Fail { error: boom() }] {
         let job: RunningJob = fx.claim_one(RENDER).await;

@@ -1,5 +1,6 @@
 //! The storage adapters against the suite, against each other, and against a simulated world.
 
+mod backdoor;
 mod broken;
 mod equivalence;
 mod open;
@@ -9,3 +10,4 @@ mod simulation;
 mod sqlite;
 mod sqlite_inline;
 mod suite_of_reference;
+mod vexa_database;

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use roundsman_store::conformance::{Fixture, Traits, catalog};
+use roundsman_store::conformance::{Fixture, catalog};
 
+use crate::backdoor::PostgresDoor;
 use crate::open;
-
-const TRAITS: Traits = Traits { exclusive: false, races: 10_000 };
 
 async fn fixture() -> Fixture {
     let (store, database) = open::postgres(catalog()).await;
-    Fixture::new(Arc::new(store), TRAITS, database)
+    let database = Arc::new(database);
+    let door = PostgresDoor(Arc::clone(&database));
+    Fixture::new(Arc::new(store), open::traits(false, 10_000), database).with_backdoor(door)
 }
 
 roundsman_store::conformance_suite!(fixture());

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use roundsman_store::conformance::{Fixture, Traits, catalog};
+use roundsman_store::conformance::{Fixture, catalog};
 
+use crate::backdoor::SqliteDoor;
 use crate::open;
-
-const TRAITS: Traits = Traits { exclusive: true, races: 2_000 };
 
 fn fixture() -> Fixture {
     let (store, folder) = open::sqlite(catalog());
-    Fixture::new(Arc::new(store), TRAITS, folder)
+    let door = SqliteDoor::new(folder.path());
+    Fixture::new(Arc::new(store), open::traits(true, 2_000), folder).with_backdoor(door)
 }
 
 roundsman_store::conformance_suite!(std::future::ready(fixture()));

@@ -1,6 +1,6 @@
 //! Starting: empty databases, databases of others, newer and older ones, several servers at once.
 
-use roundsman_core::ports::{Database, StoreError, UserStore};
+use roundsman_core::ports::{BotStore, Database, EffectStore, StoreError, UserStore};
 use roundsman_core::users::NewUser;
 use tokio::task::JoinSet;
 
@@ -94,6 +94,43 @@ async fn the_users_of_an_existing_database_are_used_and_not_altered() {
         .unwrap()
         .get(0);
     assert_eq!(stored, "2026-01-01 00:00:00");
+}
+
+#[tokio::test]
+async fn meetings_that_do_not_fit_are_refused_with_the_reason() {
+    let cases = [
+        (
+            "ALTER TABLE public.meetings ALTER end_time TYPE timestamptz",
+            "public.meetings.end_time is timestamp with time zone",
+        ),
+        ("ALTER TABLE public.meetings DROP COLUMN data", "public.meetings has no column data"),
+        (
+            "ALTER TABLE public.meeting_sessions ALTER id DROP DEFAULT",
+            "public.meeting_sessions.id is not filled by a sequence",
+        ),
+        (
+            "ALTER TABLE public.transcriptions ALTER start_time TYPE text",
+            "public.transcriptions.start_time is text",
+        ),
+    ];
+    for (change, reason) in cases {
+        let (_store, database) = store().await;
+        database.connect().await.unwrap().batch_execute(change).await.unwrap();
+        let refused = PostgresStore::connect(options(&database), catalog()).await;
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn wider_numbers_of_others_are_good_enough() {
+    let (_store, database) = store().await;
+    let wider = "ALTER TABLE public.meetings ALTER id TYPE bigint, ALTER user_id TYPE bigint;
+                 ALTER TABLE public.meeting_sessions ALTER meeting_id TYPE bigint";
+    database.connect().await.unwrap().batch_execute(wider).await.unwrap();
+    let store = PostgresStore::connect(options(&database), catalog()).await.unwrap();
+    assert_eq!(store.adopt_meetings(10, NOW).await.unwrap(), 0);
+    assert_eq!(store.check().await.unwrap(), []);
 }
 
 #[tokio::test]

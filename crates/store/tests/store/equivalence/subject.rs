@@ -316,8 +316,13 @@ fn outcome(end: &End, now: Timestamp) -> Outcome {
 
 fn effects(after: &After, now: Timestamp) -> Effects {
     let frame = NewFrame { stream: STREAM.to_owned(), body: json("1") };
-    let event =
-        WebhookEvent { user_id: BOB, event_type: "meeting.completed".to_owned(), body: json("2") };
+    let event = WebhookEvent {
+        user_id: BOB,
+        // The same event again within the same moment: it must be kept once.
+        event_id: format!("evt_{}", now.as_micros()),
+        event_type: "meeting.completed".to_owned(),
+        body: json("2"),
+    };
     Effects {
         jobs: after.job.iter().map(|wish| new_job(wish, now)).collect(),
         frames: vec![frame; usize::from(after.frames)],

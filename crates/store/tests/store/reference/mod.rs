@@ -1,20 +1,30 @@
 //! The meaning of the storage ports in its plainest form: maps behind one lock, moved by the rules
 //! of `roundsman_core`. The adapters are compared with it; it passes the same suite as they do.
 
+mod bots;
 mod jobs;
+mod meetings;
 mod others;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use roundsman_core::Timestamp;
-use roundsman_core::effects::{Effects, Frame, LoggedTransition, WebhookEvent};
+use roundsman_core::bots::{Bot, Meeting, MeetingId};
+use roundsman_core::effects::{Effects, Frame, LoggedTransition};
 use roundsman_core::jobs::{
     FinishedJob, Job, JobFacts, JobId, JobKey, KindCatalog, KindName, LeaseRef, NewJob, RunningJob,
     WaitingJob, coalesce, first_wait, fold,
 };
 use roundsman_core::ports::{Enqueued, Scope};
 use roundsman_core::users::{ApiToken, User, UserId};
+use roundsman_core::webhooks::{Delivery, DeliveryState, StoredEvent};
+use roundsman_store::conformance::Said;
+
+use self::webhooks::EndpointRow;
+
+pub(crate) use self::meetings::ReferenceDoor;
 
 pub(crate) struct Reference {
     rules: Arc<KindCatalog>,
@@ -33,9 +43,17 @@ struct State {
     frames: Vec<Frame>,
     last_seq: BTreeMap<String, i64>,
     transitions: Vec<LoggedTransition>,
-    webhooks: Vec<(i64, WebhookEvent)>,
+    last_event: i64,
+    webhooks: Vec<StoredEvent>,
+    deliveries: Vec<(i64, Delivery)>,
+    endpoints: BTreeMap<UserId, EndpointRow>,
     users: Vec<User>,
     tokens: Vec<ApiToken>,
+    meetings: BTreeMap<MeetingId, Meeting>,
+    bots: BTreeMap<MeetingId, Bot>,
+    sessions: Vec<(MeetingId, String, Timestamp)>,
+    said: Vec<(MeetingId, Said)>,
+    keys: BTreeMap<&'static str, Vec<u8>>,
 }
 
 /// What an idempotency key stands for.
@@ -123,7 +141,19 @@ impl State {
             });
         }
         for event in effects.webhooks {
-            self.webhooks.push((next_id(self.webhooks.len()), event));
+            // An id names one event: who tells it again tells nothing new.
+            if self.webhooks.iter().any(|known| known.event.event_id == event.event_id) {
+                continue;
+            }
+            self.last_event += 1;
+            self.webhooks.push(StoredEvent {
+                id: self.last_event,
+                event,
+                created_at: now,
+                state: DeliveryState::Pending,
+                attempts: 0,
+                since: now,
+            });
         }
     }
 

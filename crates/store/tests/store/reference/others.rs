@@ -73,7 +73,8 @@ impl EffectStore for Reference {
         rows_max: u32,
     ) -> Result<Vec<(i64, WebhookEvent)>, StoreError> {
         let state = self.lock();
-        let events = state.webhooks.iter().filter(|(id, _)| *id > after_id).cloned();
+        let events = state.webhooks.iter().filter(|stored| stored.id > after_id);
+        let events = events.map(|stored| (stored.id, stored.event.clone()));
         Ok(events.take(rows_max as usize).collect())
     }
 
@@ -180,6 +181,10 @@ impl UserStore for Reference {
         token.revoked_at = Some(now);
         self.log_token(&mut state, id, Some("active"), "revoked", cause, now);
         Ok(true)
+    }
+
+    async fn user_of_vexa_key(&self, _key: String) -> Result<Option<UserId>, StoreError> {
+        Ok(None)
     }
 
     async fn touch_tokens(&self, used: Vec<(TokenId, Timestamp)>) -> Result<(), StoreError> {
