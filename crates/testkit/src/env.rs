@@ -11,8 +11,14 @@ pub const REDIS_URL: &str = "ROUNDSMAN_TEST_REDIS_URL";
 /// The folder with `initdb` and `postgres`; optional where the distribution's can be found.
 pub const POSTGRES_BIN: &str = "ROUNDSMAN_TEST_POSTGRES_BIN";
 
+/// The Python that has the published clients which tests drive.
+pub const CLIENTS_PYTHON: &str = "ROUNDSMAN_TEST_CLIENTS_PYTHON";
+
 /// How often the kill tests kill; without it, each place once.
 pub const KILLS: &str = "ROUNDSMAN_TEST_KILLS";
+
+/// Set to anything: suites that count run with the numbers that the project promises.
+pub const FULL: &str = "ROUNDSMAN_TEST_FULL";
 
 /// The URL of the shared PostgreSQL, or an error that says how to get one.
 pub fn postgres_url() -> Result<String> {
@@ -24,11 +30,21 @@ pub fn redis_url() -> Result<String> {
     required(REDIS_URL)
 }
 
+/// The interpreter with the published clients, or an error that says how to get one.
+pub fn clients_python() -> Result<PathBuf> {
+    required(CLIENTS_PYTHON).map(PathBuf::from)
+}
+
 /// How many kills were asked for, if anybody did.
 pub fn kills() -> Result<Option<usize>> {
     let text = optional(KILLS);
     let parsed = text.map(|text| text.parse().with_context(|| format!("{KILLS}={text}")));
     parsed.transpose()
+}
+
+/// Whether a run of everything was asked for.
+pub fn full() -> bool {
+    optional(FULL).is_some()
 }
 
 pub(crate) fn postgres_bin() -> Option<PathBuf> {

@@ -28,6 +28,7 @@ pub struct ServerOptions {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     data: Option<PathBuf>,
+    port: Option<u16>,
 }
 
 /// A server that was started at least once. Killed when dropped.
@@ -43,7 +44,13 @@ impl ServerOptions {
     /// For tests of the program's own package: `ServerOptions::new(env!("CARGO_BIN_EXE_roundsman"))`.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let binary = binary.into();
-        ServerOptions { binary, arguments: Vec::new(), variables: Vec::new(), data: None }
+        ServerOptions {
+            binary,
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            data: None,
+            port: None,
+        }
     }
 
     /// One more argument after those of `serve`.
@@ -66,6 +73,14 @@ impl ServerOptions {
         self
     }
 
+    /// A port of the test's choosing, so that one server can take the place of another; otherwise it
+    /// gets a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
     /// Starts the server on a free port and waits until `/readyz` says yes.
     pub async fn start(self) -> Result<ServerProcess> {
         let mut server = self.spawn()?;
@@ -76,7 +91,8 @@ impl ServerOptions {
     /// Starts the server without waiting, for tests of a start that fails or takes its time.
     pub fn spawn(self) -> Result<ServerProcess> {
         let folder = tempfile::Builder::new().prefix("roundsman-").tempdir()?;
-        let mut server = ServerProcess { options: self, port: free_port()?, folder, child: None };
+        let port = self.port.map_or_else(free_port, Ok)?;
+        let mut server = ServerProcess { options: self, port, folder, child: None };
         server.launch()?;
         Ok(server)
     }

@@ -1,0 +1,18 @@
+//! The adapters of the outside: where bots run, and whom the server calls.
+//!
+//! - [`launchers`] starts, finds and ends bots as processes, containers or jobs of a cluster.
+//! - [`egress`] decides which addresses that users name may be connected to.
+//! - [`webhooks`] posts to such addresses.
+//!
+//! Invariants:
+//! - Every call is bounded in time and reads a bounded answer.
+//! - An answer that is late, unexpected or malformed is no answer: it is never taken for "gone".
+//! - What a bot is started with is secret and appears in no log and no error.
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod egress;
+mod http;
+pub mod launchers;
+mod wait;
+pub mod webhooks;
