@@ -3,6 +3,7 @@
 //! Invariant: nothing here knows HTTP or SQL. Time, randomness, messages and rows come through the
 //! ports of `roundsman_core`; every loop has a `tick` that tests call instead of waiting.
 
+pub mod bots;
 pub mod clock;
 mod error;
 pub mod health;
@@ -11,5 +12,6 @@ pub mod metrics;
 pub mod random;
 pub mod users;
 pub mod wake;
+pub mod webhooks;
 
 pub use error::{Error, FieldError};

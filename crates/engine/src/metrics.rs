@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use roundsman_core::Timestamp;
+use roundsman_core::bots::BotStatus;
 use roundsman_core::jobs::{
     ErrorCode, FinishedState, Job, JobState, KindName, RunOutcome, RunningJob,
 };
@@ -56,6 +57,12 @@ struct Inner {
     bus_failures: Counter,
     limit_hits: Family<LimitLabel, Counter>,
     pruned: Counter,
+    bots_live: Family<StatusLabel, Gauge>,
+    bots_ended: Family<StatusLabel, Counter>,
+    bot_beats: Counter,
+    bot_orphans: Counter,
+    launcher_calls: Family<ResultLabel, Counter>,
+    webhook_deliveries: Family<ResultLabel, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -78,6 +85,16 @@ struct CodeLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabel {
     limit: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusLabel {
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
 }
 
 impl Default for Metrics {
@@ -104,6 +121,12 @@ impl Default for Metrics {
                 bus_failures: Counter::default(),
                 limit_hits: Family::default(),
                 pruned: Counter::default(),
+                bots_live: Family::default(),
+                bots_ended: Family::default(),
+                bot_beats: Counter::default(),
+                bot_orphans: Counter::default(),
+                launcher_calls: Family::default(),
+                webhook_deliveries: Family::default(),
             }),
         };
         metrics.register();
@@ -131,6 +154,12 @@ impl Metrics {
         r.register("bus_failures", "Messages the bus did not take", m.bus_failures.clone());
         r.register("limit_hits", "Requests refused by a limit", m.limit_hits.clone());
         r.register("rows_pruned", "Rows deleted after their retention", m.pruned.clone());
+        r.register("bots_live", "Bots that are not over, by status", m.bots_live.clone());
+        r.register("bots_ended", "Bots that are over, by status", m.bots_ended.clone());
+        r.register("bot_heartbeats", "Heartbeats of bots", m.bot_beats.clone());
+        r.register("bot_orphans_removed", "Workloads of no live bot", m.bot_orphans.clone());
+        r.register("launcher_calls", "What launchers said", m.launcher_calls.clone());
+        r.register("webhook_deliveries", "Tries by result", m.webhook_deliveries.clone());
     }
 
     /// The metrics in the OpenMetrics text format.
@@ -250,6 +279,38 @@ impl Metrics {
 
     pub fn pruned(&self, rows: u64) {
         self.inner.pruned.inc_by(rows);
+    }
+
+    /// Replaces the gauges of live bots by what the database says now.
+    pub fn bots_live(&self, counts: &[(BotStatus, u64)]) {
+        self.inner.bots_live.clear();
+        for (status, count) in counts {
+            let label = StatusLabel { status: status.as_str() };
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            self.inner.bots_live.get_or_create(&label).set(count);
+        }
+    }
+
+    pub fn bot_ended(&self, status: BotStatus) {
+        self.inner.bots_ended.get_or_create(&StatusLabel { status: status.as_str() }).inc();
+    }
+
+    pub fn bot_beat(&self) {
+        self.inner.bot_beats.inc();
+    }
+
+    pub fn bot_orphan_removed(&self) {
+        self.inner.bot_orphans.inc();
+    }
+
+    /// A launcher answered, or did not.
+    pub fn launcher_called(&self, result: &'static str) {
+        self.inner.launcher_calls.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// An event was sent to an endpoint, or could not be.
+    pub fn webhook_tried(&self, result: &'static str) {
+        self.inner.webhook_deliveries.get_or_create(&ResultLabel { result }).inc();
     }
 
     fn finished(&self, kind: &KindName, state: JobState) {

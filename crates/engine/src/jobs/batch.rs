@@ -12,6 +12,7 @@ use roundsman_core::ports::{
     Clock, EnqueueAnswer, EnqueueRequest, Enqueued, Heartbeat, HeartbeatAnswer, JobStore, Random,
     StoreError,
 };
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -103,7 +104,7 @@ struct Request<I, O> {
 }
 
 /// One sort of write.
-struct Batcher<I, O> {
+pub(crate) struct Batcher<I, O> {
     requests: mpsc::Sender<Request<I, O>>,
 }
 
@@ -114,7 +115,7 @@ impl<I, O> Clone for Batcher<I, O> {
 }
 
 impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
-    fn start<W, F>(tasks: &TaskTracker, write: W) -> Self
+    pub(crate) fn start<W, F>(tasks: &TaskTracker, write: W) -> Self
     where
         W: Fn(Vec<I>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Vec<O>, StoreError>> + Send + 'static,
@@ -125,11 +126,26 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
     }
 
     async fn submit(&self, items: Vec<I>) -> Result<Vec<O>, StoreError> {
-        let gone = || StoreError::Unavailable("the server is shutting down".into());
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request { items, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
+
+    /// Writes one item, unless too many wait already: for what is repeated anyway and is worth
+    /// nothing when it comes late.
+    pub(crate) async fn try_submit(&self, item: I) -> Result<O, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let request = Request { items: vec![item], answer };
+        self.requests.try_send(request).map_err(|refused| match refused {
+            TrySendError::Full(_) => StoreError::Unavailable("too many writes are waiting".into()),
+            TrySendError::Closed(_) => gone(),
+        })?;
+        only(answered.await.map_err(|_| gone())??)
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the server is shutting down".into())
 }
 
 async fn run<I, O, W, F>(mut queue: mpsc::Receiver<Request<I, O>>, write: W)
@@ -244,5 +260,30 @@ mod tests {
         let (answers, ()) = tokio::join!(all, open);
         let fine: Vec<bool> = answers.iter().map(Result::is_ok).collect();
         assert_eq!(fine, [true, false, true]);
+    }
+
+    #[tokio::test]
+    async fn what_may_be_refused_is_refused_when_too_many_wait() {
+        let tasks = TaskTracker::new();
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let open = gate.clone();
+        let batcher: Batcher<usize, usize> = Batcher::start(&tasks, move |items: Vec<usize>| {
+            let open = open.clone();
+            async move {
+                let _open = open.acquire().await.unwrap();
+                Ok(items)
+            }
+        });
+        let count = REQUESTS_QUEUED_MAX + 10;
+        let all = futures_util::future::join_all((0..count).map(|n| batcher.try_submit(n)));
+        let open = async {
+            tokio::task::yield_now().await;
+            gate.add_permits(1);
+        };
+        let (answers, ()) = tokio::join!(all, open);
+        let refused = answers.iter().filter(|answer| answer.is_err()).count();
+        assert_eq!(refused, 10, "the queue was full before anybody could be served");
+        assert!(answers.iter().flatten().zip(0..).all(|(answer, number)| *answer == number));
+        assert!(batcher.try_submit(7).await.is_ok());
     }
 }

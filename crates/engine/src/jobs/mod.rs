@@ -11,6 +11,7 @@ mod sweeper;
 mod wish;
 mod worker;
 
+pub(crate) use batch::Batcher;
 pub use handler::{Handler, HandlerRegistry, HandlerResult, JobContext};
 pub use housekeeping::{Housekeeping, PRUNE_KIND, prune_spec};
 pub use limits::JobLimits;

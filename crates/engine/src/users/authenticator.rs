@@ -10,11 +10,15 @@ use std::time::Duration;
 
 use roundsman_core::Timestamp;
 use roundsman_core::ports::{Clock, StoreError, UserStore};
-use roundsman_core::users::{ApiToken, Authenticated, TokenId, TokenSecret};
+use roundsman_core::users::{ApiToken, Authenticated, TOKEN_PREFIX, TokenId, TokenSecret, UserId};
 use sha2::{Digest, Sha256};
 
 /// Known tokens kept in memory; beyond this the cache starts anew.
 const CACHED_TOKENS_MAX: usize = 10_000;
+/// The column's width in an existing Vexa database.
+const VEXA_KEY_BYTES_MAX: usize = 255;
+/// Stands for the token of callers that have none of ours; no row has this number.
+const NO_TOKEN: TokenId = TokenId::new(0);
 
 /// What an authenticator needs to be told.
 #[derive(Debug, Clone)]
@@ -85,6 +89,10 @@ struct Inner {
 #[derive(Default)]
 struct Memory {
     tokens: HashMap<TokenId, (ApiToken, Duration)>,
+    /// Keys of an existing Vexa database, by their hash: whose they are.
+    vexa_keys: HashMap<[u8; 32], (UserId, Duration)>,
+    /// Keys that are nobody's, kept apart so that guessing does not push out what is known.
+    wrong_keys: HashMap<[u8; 32], Duration>,
     /// When tokens were last used, not yet written.
     used: HashMap<TokenId, Timestamp>,
     /// How often a token was forgotten: whoever was asking the database meanwhile must not
@@ -105,6 +113,9 @@ impl Authenticator {
     pub async fn authenticate(&self, token: &str) -> Result<Authenticated, Denied> {
         if self.inner.options.admin.as_ref().is_some_and(|admin| admin.matches(token)) {
             return Ok(Authenticated::Admin);
+        }
+        if !token.starts_with(TOKEN_PREFIX) {
+            return self.authenticate_vexa_key(token).await;
         }
         let (id, secret) = TokenSecret::parse(token).map_err(|_| Denied::InvalidToken)?;
         let known = self.known(id).await?.ok_or(Denied::InvalidToken)?;
@@ -142,6 +153,44 @@ impl Authenticator {
         self.inner.store.touch_tokens(used).await
     }
 
+    /// A key of an existing Vexa database opens everything its user may do, as it did there.
+    async fn authenticate_vexa_key(&self, key: &str) -> Result<Authenticated, Denied> {
+        if key.is_empty() || key.len() > VEXA_KEY_BYTES_MAX || key.chars().any(char::is_control) {
+            return Err(Denied::InvalidToken);
+        }
+        let user_id = self.owner_of_vexa_key(key).await?.ok_or(Denied::InvalidToken)?;
+        Ok(Authenticated::User { user_id, token_id: NO_TOKEN, scopes: Vec::new() })
+    }
+
+    async fn owner_of_vexa_key(&self, key: &str) -> Result<Option<UserId>, StoreError> {
+        let now = self.inner.clock.monotonic();
+        let fresh = |since: Duration| now.saturating_sub(since) < self.inner.options.cache_for;
+        let hash: [u8; 32] = Sha256::digest(key.as_bytes()).into();
+        {
+            let memory = self.memory();
+            if let Some((user_id, since)) = memory.vexa_keys.get(&hash)
+                && fresh(*since)
+            {
+                return Ok(Some(*user_id));
+            }
+            if memory.wrong_keys.get(&hash).is_some_and(|since| fresh(*since)) {
+                return Ok(None);
+            }
+        }
+        let found = self.inner.store.user_of_vexa_key(key.to_owned()).await?;
+        let mut memory = self.memory();
+        memory.vexa_keys.remove(&hash);
+        memory.wrong_keys.remove(&hash);
+        if let Some(user_id) = found {
+            make_room(&mut memory.vexa_keys);
+            memory.vexa_keys.insert(hash, (user_id, now));
+        } else {
+            make_room(&mut memory.wrong_keys);
+            memory.wrong_keys.insert(hash, now);
+        }
+        Ok(found)
+    }
+
     async fn known(&self, id: TokenId) -> Result<Option<ApiToken>, StoreError> {
         let now = self.inner.clock.monotonic();
         let (remembered, forgotten) = {
@@ -155,9 +204,7 @@ impl Authenticator {
         }
         let found = self.inner.store.token(id).await?;
         let mut memory = self.memory();
-        if memory.tokens.len() >= CACHED_TOKENS_MAX {
-            memory.tokens.clear();
-        }
+        make_room(&mut memory.tokens);
         if let Some(token) = &found
             && memory.forgotten == forgotten
         {
@@ -176,5 +223,11 @@ impl std::fmt::Debug for Authenticator {
         f.debug_struct("Authenticator")
             .field("options", &self.inner.options)
             .finish_non_exhaustive()
+    }
+}
+
+fn make_room<K, V>(cache: &mut HashMap<K, V>) {
+    if cache.len() >= CACHED_TOKENS_MAX {
+        cache.clear();
     }
 }

@@ -6,16 +6,21 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
+use roundsman_core::bots::{BotRecord, BotStatus, ConnectionId, MeetingId, NewBot, WorkloadId};
 use roundsman_core::effects::{Effects, Frame, LoggedTransition, Violation, WebhookEvent};
 use roundsman_core::jobs::{Job, JobId, LeaseRef, RunningJob, Settle, Settled};
 use roundsman_core::ports::{
-    CancelAnswer, ClaimAnswer, ClaimRequest, Database, EffectStore, EnqueueAnswer, EnqueueRequest,
-    Heartbeat, HeartbeatAnswer, JobStore, KindDepth, ListFilter, ListPage, ProcessStart,
-    PruneReport, PruneRequest, RetryAnswer, Scope, StoreError, SweepReport, SweepRequest,
-    UserStore,
+    Announced, AnonymiseAnswer, BeatAnswer, BotBeat, BotHappened, BotStore, BotSweep, BotTarget,
+    CancelAnswer, ClaimAnswer, ClaimRequest, ConfigAnswer, ConfigChange, Database, DeliveryEntry,
+    EffectStore, EnqueueAnswer, EnqueueRequest, EventAnswer, Heartbeat, HeartbeatAnswer, JobStore,
+    KeyStore, KindDepth, ListFilter, ListPage, MeetingFilter, MeetingPage, MeetingRow,
+    ProcessStart, PruneReport, PruneRequest, ReserveAnswer, RetryAnswer, RuntimeNote, Scope,
+    StopAnswer, StoreError, SweepReport, SweepRequest, UserStore, WebhookStore,
 };
 use roundsman_core::users::{ApiToken, NewToken, NewUser, TokenId, User, UserId};
+use roundsman_core::webhooks::{Delivery, Endpoint, EndpointChange, StoredEvent};
 use roundsman_store::sqlite::SqliteStore;
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 /// What goes wrong with every call of one method.
@@ -58,6 +63,7 @@ struct State {
     faults: BTreeMap<&'static str, Fault>,
     gates: BTreeMap<&'static str, Arc<Gate>>,
     calls: BTreeMap<&'static str, usize>,
+    vexa_keys: BTreeMap<String, UserId>,
 }
 
 impl FlakyStore {
@@ -71,6 +77,15 @@ impl FlakyStore {
 
     pub(crate) fn mend(&self) {
         self.state.lock().unwrap().faults.clear();
+    }
+
+    /// A key as an existing Vexa database has them; no SQLite file is one.
+    pub(crate) fn set_vexa_key(&self, key: &str, user: Option<UserId>) {
+        let mut state = self.state.lock().unwrap();
+        match user {
+            Some(user) => state.vexa_keys.insert(key.to_owned(), user),
+            None => state.vexa_keys.remove(key),
+        };
     }
 
     /// Calls of `method` so far, whatever became of them.
@@ -165,6 +180,12 @@ delegate! { JobStore
 }
 
 delegate! { UserStore
+    {
+        async fn user_of_vexa_key(&self, key: String) -> Result<Option<UserId>, StoreError> {
+            self.before("user_of_vexa_key", || key.clone())?;
+            Ok(self.state.lock().unwrap().vexa_keys.get(&key).copied())
+        }
+    }
     find_or_create_user(user: NewUser, now: Timestamp) -> (User, bool);
     user(id: UserId) -> Option<User>;
     user_by_email(email: String) -> Option<User>;
@@ -183,4 +204,43 @@ delegate! { EffectStore
     transitions(entity: String, entity_id: i64) -> Vec<LoggedTransition>;
     webhook_events(after_id: i64, rows_max: u32) -> Vec<(i64, WebhookEvent)>;
     check() -> Vec<Violation>;
+}
+
+delegate! { BotStore
+    reserve_bot(bot: NewBot, now: Timestamp) -> ReserveAnswer;
+    bot(meeting: MeetingId) -> Option<BotRecord>;
+    bot_by_connection(connection: ConnectionId) -> Option<BotRecord>;
+    bot_event(happened: BotHappened, guard: Option<LeaseRef>, now: Timestamp) -> EventAnswer;
+    bot_heartbeats(beats: Vec<BotBeat>, now: Timestamp) -> Vec<BeatAnswer>;
+    wish_stop(user: UserId, target: BotTarget, by: &'static str, now: Timestamp) -> StopAnswer;
+    wish_config(user: UserId, target: BotTarget, change: ConfigChange, now: Timestamp) -> ConfigAnswer;
+    bot_launched(workload: WorkloadId, handle: String, guard: LeaseRef) -> bool;
+    next_attempt(workload: WorkloadId, guard: LeaseRef) -> Option<BotRecord>;
+    note_runtime(notes: Vec<RuntimeNote>, misses_max: u32, now: Timestamp) -> Vec<Announced>;
+    sweep_bots(request: BotSweep, now: Timestamp) -> Vec<Announced>;
+    adopt_meetings(rows_max: u32, now: Timestamp) -> u32;
+    live_bots(after: Option<MeetingId>, rows_max: u32) -> Vec<BotRecord>;
+    live_workloads(workloads: Vec<WorkloadId>) -> Vec<WorkloadId>;
+    meetings(user: UserId, filter: MeetingFilter, page: MeetingPage) -> Vec<MeetingRow>;
+    meeting(user: UserId, target: BotTarget) -> Option<MeetingRow>;
+    merge_meeting_data(user: UserId, target: BotTarget, members: Map<String, Value>, now: Timestamp)
+        -> Option<MeetingRow>;
+    anonymise_meeting(user: UserId, target: BotTarget, now: Timestamp) -> AnonymiseAnswer;
+    finish_meeting(meeting: MeetingId, guard: LeaseRef, now: Timestamp) -> bool;
+    bot_counts() -> Vec<(BotStatus, u64)>;
+}
+
+delegate! { WebhookStore
+    endpoint(user: UserId) -> Option<Endpoint>;
+    set_endpoint(user: UserId, change: EndpointChange, now: Timestamp)
+        -> Option<(User, Option<Endpoint>)>;
+    webhook_event(event_id: String) -> Option<StoredEvent>;
+    log_delivery(event_id: String, entry: DeliveryEntry, guard: LeaseRef, now: Timestamp) -> bool;
+    deliveries(user: UserId, before: Option<i64>, rows_max: u32) -> Vec<(StoredEvent, Vec<Delivery>)>;
+    replay_event(user: UserId, event_id: String, now: Timestamp) -> bool;
+    prune_webhook_events(before: Timestamp, rows_max: u32) -> u64;
+}
+
+delegate! { KeyStore
+    find_or_create_key(name: &'static str, candidate: Vec<u8>, now: Timestamp) -> Vec<u8>;
 }

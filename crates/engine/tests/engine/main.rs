@@ -2,6 +2,7 @@
 //! still, and started for real where waking is what is tested.
 #![cfg(test)]
 
+mod bots;
 mod flaky;
 mod housekeeping;
 mod service;
@@ -9,4 +10,5 @@ mod support;
 mod sweeper;
 mod users;
 mod wake;
+mod webhooks;
 mod worker;

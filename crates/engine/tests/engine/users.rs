@@ -316,3 +316,59 @@ async fn tokens_are_made_for_users_that_exist_with_scopes_that_exist() {
     assert!(Arc::strong_count(&world.store) > 1);
     world.check().await;
 }
+
+#[tokio::test]
+async fn keys_of_an_existing_vexa_database_open_what_they_did_there() {
+    let world = World::new();
+    let (users, door) = node(&world);
+    let user = ada(&users).await;
+    world.store.set_vexa_key("vxa_user_key", Some(user.id));
+    let opened = door.authenticate("vxa_user_key").await.unwrap();
+    assert!(TokenScope::ALL.iter().all(|scope| opened.may(*scope)));
+    let Authenticated::User { user_id, .. } = opened else { panic!("{opened:?}") };
+    assert_eq!(user_id, user.id);
+    invalid(door.authenticate("vxa_other_key").await);
+
+    // Both answers are remembered for as long as tokens are.
+    world.store.set_vexa_key("vxa_user_key", None);
+    world.store.set_vexa_key("vxa_other_key", Some(user.id));
+    world.clock.advance(just_under(CACHE_FOR));
+    door.authenticate("vxa_user_key").await.unwrap();
+    invalid(door.authenticate("vxa_other_key").await);
+    assert_eq!(world.store.calls("user_of_vexa_key"), 2);
+    world.clock.advance(MICROSECOND);
+    invalid(door.authenticate("vxa_user_key").await);
+    door.authenticate("vxa_other_key").await.unwrap();
+
+    // What cannot be a key, or is one of ours that is wrong, is not looked up.
+    let asked = world.store.calls("user_of_vexa_key");
+    for token in ["", "rmt_1_00", "rmt_nonsense", "a\0b", "a\nb", &"x".repeat(256)] {
+        invalid(door.authenticate(token).await);
+    }
+    assert_eq!(world.store.calls("user_of_vexa_key"), asked);
+
+    // An outage is no verdict, and nothing of it is remembered.
+    world.store.set("user_of_vexa_key", Fault::Down);
+    let denied = door.authenticate("vxa_third_key").await.unwrap_err();
+    assert!(matches!(denied, Denied::Unavailable(_)), "{denied:?}");
+    world.store.mend();
+    world.store.set_vexa_key("vxa_third_key", Some(user.id));
+    door.authenticate("vxa_third_key").await.unwrap();
+    door.flush_usage().await.unwrap();
+    world.check().await;
+}
+
+#[tokio::test]
+async fn guessing_keys_does_not_push_out_those_that_are_known() {
+    let world = World::new();
+    let (users, door) = node(&world);
+    let user = ada(&users).await;
+    world.store.set_vexa_key("vxa_user_key", Some(user.id));
+    door.authenticate("vxa_user_key").await.unwrap();
+    for guess in 0..20_001 {
+        invalid(door.authenticate(&format!("guess {guess}")).await);
+    }
+    let asked = world.store.calls("user_of_vexa_key");
+    door.authenticate("vxa_user_key").await.unwrap();
+    assert_eq!(world.store.calls("user_of_vexa_key"), asked);
+}

@@ -24,6 +24,7 @@ fn effects(world: &World) -> Effects {
         }],
         webhooks: vec![WebhookEvent {
             user_id: UserId::new(1),
+            event_id: "evt_1".to_owned(),
             event_type: "meeting.started".to_owned(),
             body: json("{}"),
         }],
