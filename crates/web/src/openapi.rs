@@ -11,7 +11,10 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use crate::problem::Code;
 use crate::routes::documented;
-use crate::views::ProblemView;
+use crate::views::{ProblemView, ValidationProblemShape};
+
+/// The schema and type of almost every problem.
+const PROBLEM: (&str, &str) = ("Problem", "application/problem+json");
 
 #[derive(OpenApi)]
 #[openapi(
@@ -26,10 +29,14 @@ use crate::views::ProblemView;
     tags(
         (name = "jobs", description = "Asking for jobs and looking at them"),
         (name = "worker", description = "The worker protocol: how a worker in any language takes part"),
+        (name = "bots", description = "Bots that attend meetings: starting, stopping, configuring them"),
+        (name = "callbacks", description = "What bots report, each with a token of its own"),
+        (name = "vexa", description = "Bots and meetings as clients of the Vexa API know them"),
+        (name = "webhooks", description = "Where a user is told of their meetings"),
         (name = "admin", description = "Users and tokens, for the operator"),
         (name = "server", description = "The server itself"),
     ),
-    components(schemas(ProblemView)),
+    components(schemas(ProblemView, ValidationProblemShape)),
 )]
 struct Preamble;
 
@@ -63,8 +70,10 @@ pub(crate) fn preamble() -> utoipa::openapi::OpenApi {
     };
     components.add_security_scheme("api_key", key("X-API-Key", "A user's token."));
     components.add_security_scheme("admin_key", key("X-Admin-API-Key", "The operator's token."));
+    let words = "A bot's own token; for stock Vexa bots it is in the callback's address instead.";
+    components.add_security_scheme("bot_key", key("X-Bot-Token", words));
     let mut bearer = Http::new(HttpAuthScheme::Bearer);
-    bearer.description = Some("A user's token, or the operator's.".to_owned());
+    bearer.description = Some("A user's token, the operator's, or a bot's.".to_owned());
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
     document
 }
@@ -78,11 +87,20 @@ fn add_common_problems(operation: &mut Operation) {
         codes.extend([Code::Unauthorized, Code::Forbidden, Code::StorageUnavailable]);
         codes.extend([Code::StorageFull, Code::TimedOut, Code::ShuttingDown]);
     }
-    let admin = operation.tags.iter().flatten().any(|tag| tag == "admin");
-    if admin {
-        // These routes refuse a missing token as they refuse a wrong one.
-        codes.retain(|code| *code != Code::Unauthorized);
-        codes.push(Code::AdminNotConfigured);
+    let tag = operation.tags.iter().flatten().next().map(String::as_str);
+    let vexa = matches!(tag, Some("admin" | "vexa" | "webhooks"));
+    match tag {
+        Some("admin") => {
+            // These routes refuse a missing token as they refuse a wrong one.
+            codes.retain(|code| *code != Code::Unauthorized);
+            codes.push(Code::AdminNotConfigured);
+        }
+        Some("vexa") => codes.retain(|code| *code != Code::Unauthorized),
+        Some("callbacks") => {
+            codes.retain(|code| *code != Code::Forbidden);
+            codes.push(Code::TooManyRefusals);
+        }
+        _ => {}
     }
     if operation.request_body.is_some() {
         codes.extend([Code::InvalidJson, Code::TooLarge, Code::UnsupportedMediaType]);
@@ -100,13 +118,21 @@ fn add_common_problems(operation: &mut Operation) {
         let words: BTreeSet<String> = here.map(|code| format!("`{}`", code.word())).collect();
         let words: Vec<String> = words.into_iter().collect();
         let key = status.to_string();
-        operation.responses.responses.entry(key).or_insert_with(|| problem(&words.join(", ")));
+        let listed = vexa && status == Code::InvalidRequest.status().as_u16();
+        let (schema, content_type) =
+            if listed { ("ValidationProblem", "application/json") } else { PROBLEM };
+        let response = || problem(&words.join(", "), schema, content_type);
+        operation.responses.responses.entry(key).or_insert_with(response);
     }
 }
 
-fn problem(description: &str) -> RefOr<utoipa::openapi::Response> {
-    let schema = Some(Ref::from_schema_name("Problem"));
+fn problem(
+    description: &str,
+    schema: &str,
+    content_type: &str,
+) -> RefOr<utoipa::openapi::Response> {
+    let schema = Some(Ref::from_schema_name(schema));
     let content = ContentBuilder::new().schema(schema).build();
     let response = ResponseBuilder::new().description(description);
-    RefOr::T(response.content("application/problem+json", content).build())
+    RefOr::T(response.content(content_type, content).build())
 }

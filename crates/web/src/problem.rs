@@ -2,7 +2,8 @@
 //!
 //! Invariant: a [`Problem`] carries what may be shown and, apart from it, the cause, which only the
 //! log sees. Turning one into a response has no side effects: the response carries the problem, and
-//! the outermost layer, which knows the request's name, writes its body and logs it once.
+//! the outermost layer, which knows the request's name, writes its body and logs it once. On the
+//! paths of the Vexa API a problem has the status and the words that its clients know.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -13,9 +14,12 @@ use axum::response::{IntoResponse, Response};
 use roundsman_core::ports::StoreError;
 use roundsman_engine::users::Denied;
 use roundsman_engine::{Error, FieldError};
+use serde_json::{Map, Value};
 
 /// How long a client should wait before it tries a store again that is away.
 const RETRY_AFTER_SECS: u32 = 2;
+/// How long a client should wait before it tries again to start a bot that is one too many.
+const BOT_RETRY_AFTER_SECS: u32 = 30;
 /// What is shown of an error that is ours: nothing but where to look.
 const INTERNAL_DETAIL: &str =
     "Something went wrong on the server; its log says what, under the request id.";
@@ -25,6 +29,7 @@ const INTERNAL_DETAIL: &str =
 pub enum Code {
     InvalidJson,
     EmailFixed,
+    NoData,
     Unauthorized,
     Forbidden,
     NotFound,
@@ -32,10 +37,15 @@ pub enum Code {
     LeaseLost,
     WrongState,
     KeyTaken,
+    AlreadyLive,
+    BotOver,
+    Superseded,
     TooLarge,
     UnsupportedMediaType,
     InvalidRequest,
     IdempotencyKeyReused,
+    BotLimitReached,
+    TooManyRefusals,
     Internal,
     StorageUnavailable,
     StorageFull,
@@ -45,9 +55,10 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 19] = [
+    pub const ALL: [Code; 25] = [
         Code::InvalidJson,
         Code::EmailFixed,
+        Code::NoData,
         Code::Unauthorized,
         Code::Forbidden,
         Code::NotFound,
@@ -55,10 +66,15 @@ impl Code {
         Code::LeaseLost,
         Code::WrongState,
         Code::KeyTaken,
+        Code::AlreadyLive,
+        Code::BotOver,
+        Code::Superseded,
         Code::TooLarge,
         Code::UnsupportedMediaType,
         Code::InvalidRequest,
         Code::IdempotencyKeyReused,
+        Code::BotLimitReached,
+        Code::TooManyRefusals,
         Code::Internal,
         Code::StorageUnavailable,
         Code::StorageFull,
@@ -88,6 +104,7 @@ impl Code {
             Code::EmailFixed => {
                 (S::BAD_REQUEST, "email_fixed", "The e-mail address cannot be changed")
             }
+            Code::NoData => (S::BAD_REQUEST, "no_data", "There is nothing to change"),
             Code::Unauthorized => (S::UNAUTHORIZED, "unauthorized", "A valid token is needed"),
             Code::Forbidden => (S::FORBIDDEN, "forbidden", "The token does not allow this"),
             Code::NotFound => (S::NOT_FOUND, "not_found", "Not found"),
@@ -95,8 +112,15 @@ impl Code {
                 (S::METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed here")
             }
             Code::LeaseLost => (S::CONFLICT, "lease_lost", "The lease is no longer held"),
-            Code::WrongState => (S::CONFLICT, "wrong_state", "The job's state excludes this"),
+            Code::WrongState => (S::CONFLICT, "wrong_state", "The state excludes this"),
             Code::KeyTaken => (S::CONFLICT, "key_taken", "A job with this key is waiting already"),
+            Code::AlreadyLive => {
+                (S::CONFLICT, "already_live", "There is a live bot in this meeting")
+            }
+            Code::BotOver => (S::GONE, "bot_over", "The bot is over"),
+            Code::Superseded => {
+                (S::GONE, "superseded", "Another attempt has taken the bot's place")
+            }
             Code::TooLarge => (S::PAYLOAD_TOO_LARGE, "too_large", "Too large"),
             Code::UnsupportedMediaType => {
                 (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The body must be JSON")
@@ -108,6 +132,14 @@ impl Code {
                 S::UNPROCESSABLE_ENTITY,
                 "idempotency_key_reused",
                 "The idempotency key belongs to another request",
+            ),
+            Code::BotLimitReached => {
+                (S::TOO_MANY_REQUESTS, "bot_limit_reached", "All of the user's bots are in use")
+            }
+            Code::TooManyRefusals => (
+                S::TOO_MANY_REQUESTS,
+                "too_many_refusals",
+                "Too many requests without a valid token",
             ),
             Code::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
             Code::StorageUnavailable => {
@@ -127,18 +159,56 @@ impl Code {
     }
 }
 
+/// Where in a request a wrong field is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Body,
+    Path,
+    Query,
+}
+
+/// Whose clients are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Surface {
+    Own,
+    /// Wrong fields are listed in `detail`.
+    Vexa,
+}
+
 /// Why a request was not answered as hoped.
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub(crate) code: Code,
+    /// In place of the code's own.
+    status: Option<StatusCode>,
     pub(crate) detail: String,
     pub(crate) errors: Vec<FieldError>,
+    pub(crate) place: Place,
+    pub(crate) surface: Surface,
+    /// More that the client can use, such as the state that excluded the request.
+    pub(crate) members: Map<String, Value>,
+    retry_after_secs: Option<u32>,
     pub(crate) cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Problem { code, detail: detail.into(), errors: Vec::new(), cause: None }
+        let retry_after_secs = match code {
+            Code::StorageUnavailable | Code::ShuttingDown => Some(RETRY_AFTER_SECS),
+            Code::BotLimitReached => Some(BOT_RETRY_AFTER_SECS),
+            _ => None,
+        };
+        Problem {
+            code,
+            status: None,
+            detail: detail.into(),
+            errors: Vec::new(),
+            place: Place::Body,
+            surface: Surface::Own,
+            members: Map::new(),
+            retry_after_secs,
+            cause: None,
+        }
     }
 
     /// One field is wrong.
@@ -165,6 +235,30 @@ impl Problem {
         Problem::new(Code::Internal, INTERNAL_DETAIL).caused_by(cause)
     }
 
+    /// The status that goes over the wire.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status.unwrap_or_else(|| self.code.status())
+    }
+
+    /// The wrong fields are not in the body.
+    pub(crate) fn at(self, place: Place) -> Self {
+        Problem { place, ..self }
+    }
+
+    pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(member.to_owned(), value.into());
+        self
+    }
+
+    pub(crate) fn retry_after_secs(self, secs: u32) -> Self {
+        Problem { retry_after_secs: Some(secs), ..self }
+    }
+
+    /// The same with another status and without advice to come back: as Vexa's clients know it.
+    pub(crate) fn told_as(self, status: StatusCode) -> Self {
+        Problem { status: Some(status), retry_after_secs: None, ..self }
+    }
+
     fn caused_by(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Problem { cause: Some(Arc::from(cause.into())), ..self }
     }
@@ -172,16 +266,13 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = self.code.status().into_response();
-        match self.code {
-            Code::Unauthorized => {
-                let challenge = HeaderValue::from_static("Bearer realm=\"roundsman\"");
-                response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-            }
-            Code::StorageUnavailable | Code::ShuttingDown => {
-                response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECS.into());
-            }
-            _ => {}
+        let mut response = self.status().into_response();
+        if self.status() == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer realm=\"roundsman\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        if let Some(secs) = self.retry_after_secs {
+            response.headers_mut().insert(RETRY_AFTER, secs.into());
         }
         response.extensions_mut().insert(self);
         response
@@ -240,7 +331,8 @@ impl From<Denied> for Problem {
     }
 }
 
-fn sentence(text: &str) -> String {
+/// The text as a sentence.
+pub(crate) fn sentence(text: &str) -> String {
     let end = if text.ends_with('.') { "" } else { "." };
     format!("{}{end}", capitalised(text))
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roundsman_core::ports::{Clock, Random};
+use roundsman_engine::bots::Bots;
 use roundsman_engine::jobs::Jobs;
 use roundsman_engine::metrics::Metrics;
 use roundsman_engine::users::{Authenticator, Users};
+use roundsman_engine::webhooks::Webhooks;
 
 use crate::Readiness;
 
@@ -15,6 +17,8 @@ use crate::Readiness;
 #[derive(Clone)]
 pub struct AppState {
     pub jobs: Jobs,
+    pub bots: Bots,
+    pub webhooks: Webhooks,
     pub users: Users,
     pub authenticator: Authenticator,
     pub readiness: Readiness,

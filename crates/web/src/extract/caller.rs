@@ -7,7 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use roundsman_core::users::{Authenticated, TokenScope};
+use roundsman_core::users::{Authenticated, TokenScope, UserId};
 use roundsman_engine::users::Denied;
 
 use crate::problem::{Code, Problem};
@@ -33,6 +33,18 @@ impl Caller {
         }
         let detail = format!("This token lacks the scope {}.", scope.as_str());
         Err(Problem::new(Code::Forbidden, detail))
+    }
+
+    /// The user who is asking, if their token allows what needs `scope`. The operator is nobody
+    /// who could have a bot.
+    pub(crate) fn require_user(&self, scope: TokenScope) -> Result<UserId, Problem> {
+        match self.require(scope)? {
+            Authenticated::User { user_id, .. } => Ok(*user_id),
+            Authenticated::Admin => {
+                let detail = "Bots belong to users: send a user's token.";
+                Err(Problem::new(Code::Forbidden, detail))
+            }
+        }
     }
 
     /// Only the operator passes.
@@ -79,12 +91,13 @@ impl FromRequestParts<Shared> for AdminCaller {
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+/// A header's text.
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
 /// The scheme's name is case-insensitive.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = text(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

@@ -4,10 +4,16 @@ use std::error::Error as StdError;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use roundsman_core::bots::Platform;
+use roundsman_core::ports::BotTarget;
 use serde::de::DeserializeOwned;
 
-use crate::problem::Problem;
+use crate::problem::{Place, Problem};
 use crate::state::Shared;
+
+/// In the words of Vexa's validation, whose clients see it.
+pub(crate) const NO_PLATFORM: &str =
+    "value is not a valid enumeration member; permitted: 'google_meet', 'zoom', 'teams'";
 
 /// The number in a path such as `/jobs/{id}`.
 #[derive(Debug)]
@@ -19,7 +25,7 @@ impl FromRequestParts<Shared> for IdPath {
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Problem> {
         match Path::<i64>::from_request_parts(parts, state).await {
             Ok(Path(id)) => Ok(IdPath(id)),
-            Err(_) => Err(Problem::field("id", "must be a whole number")),
+            Err(_) => Err(Problem::field("id", "must be a whole number").at(Place::Path)),
         }
     }
 }
@@ -34,9 +40,39 @@ impl FromRequestParts<Shared> for TextPath {
     async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Problem> {
         match Path::<String>::from_request_parts(parts, state).await {
             Ok(Path(text)) => Ok(TextPath(text)),
-            Err(_) => Err(Problem::field("path", "must be UTF-8, percent-encoded")),
+            Err(_) => Err(not_text()),
         }
     }
+}
+
+/// Where a meeting is, in a path such as `/bots/{platform}/{native_meeting_id}`.
+#[derive(Debug)]
+pub(crate) struct AddressPath {
+    pub(crate) platform: Platform,
+    pub(crate) native_id: String,
+}
+
+impl FromRequestParts<Shared> for AddressPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((platform, native_id)) = path.map_err(|_| not_text())?;
+        let Ok(platform) = Platform::parse(&platform) else {
+            return Err(Problem::field("platform", NO_PLATFORM).at(Place::Path));
+        };
+        Ok(AddressPath { platform, native_id })
+    }
+}
+
+impl AddressPath {
+    pub(crate) fn target(&self) -> BotTarget {
+        BotTarget::Address { platform: self.platform, native_id: self.native_id.clone() }
+    }
+}
+
+fn not_text() -> Problem {
+    Problem::field("path", "must be UTF-8, percent-encoded").at(Place::Path)
 }
 
 /// The query string.
@@ -47,7 +83,8 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for AppQuery<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &Shared) -> Result<Self, Problem> {
-        let Query(value) = Query::try_from_uri(&parts.uri).map_err(|e| refused(&e))?;
+        let Query(value) =
+            Query::try_from_uri(&parts.uri).map_err(|e| refused(&e).at(Place::Query))?;
         Ok(AppQuery(value))
     }
 }

@@ -2,7 +2,8 @@
 //! client and the log, and adds the headers every answer has.
 //!
 //! Invariant: every request is logged once and every server error once, here and nowhere else.
-//! The query string and the headers are not logged, because secrets travel in them.
+//! The query string and the headers are not logged, because secrets travel in them, and neither is
+//! a token in a path.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -12,21 +13,23 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::Method;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 
 use super::request_id::{REQUEST_ID_HEADER, request_id};
+use super::shown_path::shown_path;
 use crate::problem::{Code, Problem};
 use crate::state::Shared;
 use crate::views::ProblemView;
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// For answers that are not pages: whoever renders one as a page loads nothing with it.
 const NOTHING_LOADS: HeaderValue =
     HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
@@ -34,35 +37,35 @@ const NOTHING_LOADS: HeaderValue =
 pub(crate) async fn edge(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let began = state.clock.monotonic();
     let id = request_id(request.headers(), state.random.as_ref());
-    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let (method, path) = (request.method().clone(), shown_path(request.uri().path()));
     let mut response = AssertUnwindSafe(next.run(request))
         .catch_unwind()
         .await
         .unwrap_or_else(|panic| Problem::internal(panic_message(panic.as_ref())).into_response());
     let problem = response.extensions_mut().remove::<Problem>();
     if let Some(problem) = &problem {
-        write_body(&mut response, problem, &uri, &id);
-        if matches!(problem.code, Code::TooLarge | Code::TimedOut) {
+        write_body(&mut response, problem, &path, &id);
+        if is_limit(problem.code) {
             state.metrics.limit_hit(problem.code.word());
         }
     }
     add_headers(&mut response, id.clone());
     let took = state.clock.monotonic().saturating_sub(began);
-    log(&Done { method, uri, id, took, status: response.status().as_u16() }, problem.as_ref());
+    log(&Done { method, path, id, took, status: response.status().as_u16() }, problem.as_ref());
     response
 }
 
 /// What the log says of a request.
 struct Done {
     method: Method,
-    uri: Uri,
+    path: String,
     id: HeaderValue,
     took: Duration,
     status: u16,
 }
 
 fn log(done: &Done, problem: Option<&Problem>) {
-    let (method, path) = (done.method.as_str(), done.uri.path());
+    let (method, path) = (done.method.as_str(), done.path.as_str());
     let request_id = done.id.to_str().unwrap_or_default();
     let ms = done.took.as_secs_f64() * 1e3;
     match problem {
@@ -102,13 +105,18 @@ fn chain(problem: &Problem) -> String {
     text
 }
 
-fn write_body(response: &mut Response, problem: &Problem, uri: &Uri, id: &HeaderValue) {
-    let view = ProblemView::new(problem, uri.path(), id.to_str().unwrap_or_default());
+fn is_limit(code: Code) -> bool {
+    matches!(code, Code::TooLarge | Code::TimedOut | Code::TooManyRefusals)
+}
+
+fn write_body(response: &mut Response, problem: &Problem, path: &str, id: &HeaderValue) {
+    let view = ProblemView::new(problem, path, id.to_str().unwrap_or_default());
     let body = serde_json::to_vec(&view).unwrap_or_default();
     *response.body_mut() = Body::from(body);
     // The router has counted the empty body that stood here.
     response.headers_mut().remove(CONTENT_LENGTH);
-    response.headers_mut().insert(CONTENT_TYPE, PROBLEM_JSON);
+    let content_type = if view.is_standard() { PROBLEM_JSON } else { JSON };
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
 }
 
 fn add_headers(response: &mut Response, id: HeaderValue) {

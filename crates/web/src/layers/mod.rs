@@ -1,8 +1,12 @@
 //! What happens to every request before and after its handler.
 
 mod edge;
+mod refusals;
 mod request_id;
+mod shown_path;
 mod time_limit;
 
 pub(crate) use edge::edge;
+pub(crate) use refusals::{Refusals, count_refusals};
+pub(crate) use shown_path::shown_path;
 pub(crate) use time_limit::time_limit;

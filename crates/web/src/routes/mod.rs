@@ -1,11 +1,14 @@
 //! The routes, one file per resource.
 
+mod bots;
+mod callbacks;
 mod docs;
 mod health;
 mod jobs;
 mod leases;
 mod metrics;
 mod users;
+mod vexa;
 mod worker;
 
 use std::sync::Arc;
@@ -16,7 +19,7 @@ use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::layers::{edge, time_limit};
+use crate::layers::{Refusals, count_refusals, edge, shown_path, time_limit};
 use crate::openapi;
 use crate::problem::{Code, Problem};
 use crate::state::{AppState, Shared};
@@ -33,6 +36,7 @@ pub fn router(state: AppState) -> Router {
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(from_fn_with_state((state.clone(), Arc::new(Refusals::default())), count_refusals))
         .layer(from_fn_with_state(state.clone(), time_limit))
         .layer(from_fn_with_state(state.clone(), edge))
         .with_state(state)
@@ -44,17 +48,21 @@ pub(crate) fn documented() -> OpenApiRouter<Shared> {
         .merge(jobs::routes())
         .merge(worker::routes())
         .merge(leases::routes())
-        .merge(users::routes())
+        .merge(bots::routes())
+        .merge(callbacks::routes())
+        .merge(vexa::routes())
+        .merge(vexa::shaped(users::routes()))
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(docs::routes())
 }
 
 async fn no_such_route(uri: Uri) -> Problem {
-    Problem::new(Code::NotFound, format!("There is nothing at {}; see /docs.", uri.path()))
+    let path = shown_path(uri.path());
+    Problem::new(Code::NotFound, format!("There is nothing at {path}; see /docs."))
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> Problem {
-    let detail = format!("{method} is not possible at {}; see /docs.", uri.path());
+    let detail = format!("{method} is not possible at {}; see /docs.", shown_path(uri.path()));
     Problem::new(Code::MethodNotAllowed, detail)
 }

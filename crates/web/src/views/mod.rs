@@ -3,12 +3,16 @@
 //! Invariant: a domain type is never serialised as it is. Changing a rule must not change the API
 //! by accident, and every shape here is in the OpenAPI document.
 
+mod bot;
+mod callback;
 mod health;
 mod job;
 mod job_request;
 mod lease;
+mod meeting;
 mod problem;
 mod user;
+mod webhook;
 mod worker;
 
 use roundsman_core::jobs::Json;
@@ -17,15 +21,27 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
+pub(crate) use bot::{
+    ActiveBotsView, BotStatusesView, ConfigBody, ConfigView, StartBody, StopBody, StopView,
+    TargetConfigBody,
+};
+pub(crate) use callback::{
+    BeatBody, CallbackView, ExitedBody, JoinedBody, StageBody, StartedBody, VexaCallbackBody,
+};
 pub(crate) use health::{HealthView, ReadyView};
 pub(crate) use job::{JobListView, JobSummaryView, JobView};
 pub(crate) use job_request::{EnqueueBody, EnqueueView, EnqueuedView, JobListQuery};
 pub(crate) use lease::{LeaseListView, LeasesQuery};
-pub(crate) use problem::ProblemView;
+pub(crate) use meeting::{
+    MeetingChangeBody, MeetingListQuery, MeetingListView, MeetingShape, MessageView, PageQuery,
+    meeting_view, state_word, vexa_status,
+};
+pub(crate) use problem::{ProblemView, ValidationProblemShape};
 pub(crate) use user::{
     IssuedTokenView, TokenQuery, TokenView, UserBody, UserChangeBody, UserDetailView, UserView,
     UsersQuery,
 };
+pub(crate) use webhook::{DeliveriesView, ReplayView, WebhookBody, WebhookUserView, WebhookView};
 pub(crate) use worker::{
     ClaimBody, ClaimedView, CompleteBody, FailBody, HeartbeatBody, HeartbeatView, LeaseBody,
     ProgressBody, lease_ref,

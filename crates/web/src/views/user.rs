@@ -14,6 +14,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::problem::Problem;
 
+/// Where an existing Vexa database may have a user's webhook secret.
+const SECRET_MEMBER: &str = "webhook_secret";
+
 /// A user.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = User)]
@@ -30,8 +33,9 @@ pub(crate) struct UserView {
     /// Whatever the operator keeps with the user.
     #[schema(value_type = Object)]
     data: Box<RawValue>,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    /// UTC, without a zone, as in all answers under `/admin`.
+    #[schema(example = "2026-01-31T12:00:00.000000")]
+    created_at: String,
 }
 
 /// A user with their tokens.
@@ -51,19 +55,19 @@ pub(crate) struct TokenView {
     id: i64,
     #[schema(example = 3)]
     user_id: i64,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    #[schema(example = "2026-01-31T12:00:00.000000")]
+    created_at: String,
     /// Empty: everything its user may do.
     #[schema(value_type = Vec<String>, example = json!(["jobs", "work"]))]
     scopes: Vec<&'static str>,
     #[schema(example = "laptop")]
     name: Option<String>,
-    #[schema(value_type = Option<String>, format = DateTime)]
-    last_used_at: Option<Timestamp>,
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires_at: Option<Timestamp>,
-    #[schema(value_type = Option<String>, format = DateTime)]
-    revoked_at: Option<Timestamp>,
+    #[schema(example = "2026-01-31T12:00:00.000000")]
+    last_used_at: Option<String>,
+    #[schema(example = "2026-01-31T12:00:00.000000")]
+    expires_at: Option<String>,
+    #[schema(example = "2026-01-31T12:00:00.000000")]
+    revoked_at: Option<String>,
 }
 
 /// A token that was just made.
@@ -157,9 +161,18 @@ impl From<&User> for UserView {
             name: user.name.clone(),
             image_url: user.image_url.clone(),
             max_concurrent_bots: user.max_concurrent_bots,
-            data: super::raw(&Json::from_stored(user.data.clone())),
-            created_at: user.created_at,
+            data: super::raw(&Json::from_stored(shown_data(&user.data))),
+            created_at: user.created_at.naive(),
         }
+    }
+}
+
+/// A user's data without the secret that later releases of Vexa keep there.
+fn shown_data(data: &str) -> String {
+    let mut members: Map<String, Value> = serde_json::from_str(data).unwrap_or_default();
+    match members.remove(SECRET_MEMBER) {
+        Some(_) => Value::Object(members).to_string(),
+        None => data.to_owned(),
     }
 }
 
@@ -174,12 +187,12 @@ impl From<&ApiToken> for TokenView {
         TokenView {
             id: token.id.get(),
             user_id: token.user_id.get(),
-            created_at: token.created_at,
+            created_at: token.created_at.naive(),
             scopes: token.scopes.iter().copied().map(TokenScope::as_str).collect(),
             name: token.name.clone(),
-            last_used_at: token.last_used_at,
-            expires_at: token.expires_at,
-            revoked_at: token.revoked_at,
+            last_used_at: token.last_used_at.map(Timestamp::naive),
+            expires_at: token.expires_at.map(Timestamp::naive),
+            revoked_at: token.revoked_at.map(Timestamp::naive),
         }
     }
 }

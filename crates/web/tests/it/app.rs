@@ -7,8 +7,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
+use roundsman_bus::{BusLimits, LocalBus};
+use roundsman_core::bots::CallbackKey;
 use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, MergeRule, RetryPolicy, Role};
 use roundsman_core::ports::{Clock, Database, Random, Store};
+use roundsman_engine::bots::{Bots, BotsDeps};
 use roundsman_engine::health::Health;
 use roundsman_engine::jobs::{JobLimits, Jobs, JobsDeps};
 use roundsman_engine::metrics::Metrics;
@@ -16,13 +19,16 @@ use roundsman_engine::users::{
     AdminToken, Authenticator, AuthenticatorOptions, TokenWish, UserWish, Users,
 };
 use roundsman_engine::wake::Wakes;
+use roundsman_engine::webhooks::Webhooks;
 use roundsman_store::sqlite::SqliteStore;
 use roundsman_testkit::{ManualClock, SeededRandom};
 use roundsman_web::{AppState, Readiness, WebLimits, router};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
+
+use crate::webhooks::Mailbox;
 
 pub(crate) const ADMIN_TOKEN: &str = "operator-of-these-tests";
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -36,6 +42,8 @@ pub(crate) struct App {
     pub(crate) health: Health,
     pub(crate) wakes: Wakes,
     pub(crate) stopping: CancellationToken,
+    /// What the tokens of bots are made with.
+    pub(crate) callback_key: CallbackKey,
 }
 
 /// What may differ from test to test.
@@ -65,13 +73,25 @@ impl App {
         let dyn_clock: Arc<dyn Clock> = clock.clone();
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(7));
         let (metrics, wakes) = (Metrics::default(), Wakes::local());
-        let limits = JobLimits {
-            payload_bytes_max: 1024,
-            jobs_per_request_max: 100,
-            // Far longer than a test is given: a claim that is not woken fails it.
-            poll_every: Duration::from_mins(10),
-            ..JobLimits::default()
-        };
+        let stopping = CancellationToken::new();
+        let callback_key = CallbackKey::new(b"a key for the tests of the edge!");
+        let bots = Bots::new(BotsDeps {
+            store: dyn_store.clone(),
+            clock: dyn_clock.clone(),
+            random: random.clone(),
+            bus: Arc::new(LocalBus::new(&BusLimits::default(), &stopping)),
+            wakes: wakes.clone(),
+            metrics: metrics.clone(),
+            callback_key: callback_key.clone(),
+            tasks: TaskTracker::new(),
+        });
+        let webhooks = Webhooks::new(
+            dyn_store.clone(),
+            dyn_clock.clone(),
+            random.clone(),
+            Arc::new(Mailbox),
+            wakes.clone(),
+        );
         let jobs = Jobs::new(JobsDeps {
             store: dyn_store,
             clock: dyn_clock.clone(),
@@ -80,7 +100,7 @@ impl App {
             wakes: wakes.clone(),
             metrics: metrics.clone(),
             tasks: TaskTracker::new(),
-            limits,
+            limits: job_limits(),
         });
         let options = AuthenticatorOptions {
             admin: setup.admin.map(AdminToken::new),
@@ -90,7 +110,6 @@ impl App {
         let users =
             Users::new(store.clone(), dyn_clock.clone(), random.clone(), authenticator.clone());
         let health = Health::new(dyn_clock.clone());
-        let stopping = CancellationToken::new();
         let database = setup.ping.unwrap_or_else(|| store.clone());
         let readiness =
             Readiness::new(database, dyn_clock.clone(), health.clone(), stopping.clone());
@@ -101,6 +120,8 @@ impl App {
         };
         let state = AppState {
             jobs,
+            bots,
+            webhooks,
             users,
             authenticator,
             readiness,
@@ -110,7 +131,7 @@ impl App {
             limits,
         };
         let router = router(state.clone());
-        App { router, state, clock, store, health, wakes, stopping }
+        App { router, state, clock, store, health, wakes, stopping, callback_key }
     }
 
     /// A new user's token with these scopes.
@@ -179,6 +200,11 @@ impl Client {
         client.send(Method::PATCH, path, body.to_string().into()).await
     }
 
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+        let client = self.clone().header("content-type", "application/json");
+        client.send(Method::PUT, path, body.to_string().into()).await
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Answer {
         self.send(Method::DELETE, path, Body::empty()).await
     }
@@ -210,7 +236,7 @@ impl Client {
 
     /// Claims one job of the kind `work` and returns its number and token.
     pub(crate) async fn claim(&self) -> (i64, i64) {
-        let wish = serde_json::json!({"worker": "tests", "kinds": ["work"]});
+        let wish = json!({"worker": "tests", "kinds": ["work"]});
         let answer = self.post("/jobs/claim", wish).await;
         let job = &answer.body["jobs"][0];
         let pair = (job["id"].as_i64(), job["lease_no"].as_i64());
@@ -244,10 +270,40 @@ impl Answer {
         self
     }
 
+    /// The answer is a refusal whose `detail` is exactly this, as clients of the Vexa API show it.
+    #[track_caller]
+    pub(crate) fn expect_detail(&self, status: u16, code: &str, detail: &str) -> &Self {
+        self.expect_problem(status, code);
+        assert_eq!(self.body["detail"], detail);
+        self
+    }
+
+    /// The answer lists one wrong field the way clients of the Vexa API expect it.
+    #[track_caller]
+    pub(crate) fn expect_invalid(&self, place: &Value, message: &str) -> &Self {
+        assert_eq!((self.status, &self.body["code"]), (422, &json!("invalid_request")), "{self:?}");
+        assert_eq!(self.header("content-type"), "application/json");
+        let error = &self.body["detail"][0];
+        assert_eq!(&error["loc"], place, "{}", self.text);
+        assert!(error["msg"].as_str().unwrap().contains(message), "{}", self.text);
+        assert!(error["type"].as_str().unwrap().starts_with("value_error"), "{}", self.text);
+        self
+    }
+
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
         self
+    }
+}
+
+fn job_limits() -> JobLimits {
+    JobLimits {
+        payload_bytes_max: 1024,
+        jobs_per_request_max: 100,
+        // Far longer than a test is given: a claim that is not woken fails it.
+        poll_every: Duration::from_mins(10),
+        ..JobLimits::default()
     }
 }
 

@@ -8,6 +8,7 @@ use roundsman_core::ports::Database;
 use serde_json::{Value, json};
 
 use crate::app::{ADMIN_TOKEN, App, Setup};
+use crate::app_bots::MEET;
 use crate::server::{Broken, Fault};
 
 thread_local! {
@@ -78,6 +79,37 @@ async fn a_request_is_logged_once_and_without_secrets() {
     for hidden in [secret, "s3cret", ADMIN_TOKEN] {
         assert!(!log.text().contains(hidden), "{}", log.text());
     }
+}
+
+#[tokio::test]
+async fn a_bots_token_is_in_no_line_of_the_log_and_in_no_answer() {
+    let log = Log::start();
+    let app = App::new();
+    let ada = app.user("ada@example.org").await;
+    let bot = app.start_bot(&ada, MEET).await;
+    let (_, code) = bot.token.rsplit_once('_').unwrap();
+    let mut answers = vec![
+        bot.report_as_stock("status_change", json!({"status": "active"})).await.expect(200),
+        bot.report_as_stock("status_change", json!({})).await.expect(422),
+        bot.report_as_stock("vanished", json!({})).await.expect(404),
+        bot.report_as_stock("exited/more", json!({})).await.expect(404),
+        app.client()
+            .get(&format!("/bots/internal/callback/{}/exited", bot.token))
+            .await
+            .expect(405),
+        app.client().get(&format!("//bots/internal/callback/{}/x", bot.token)).await.expect(404),
+        bot.report("joined", json!({})).await.expect(200),
+    ];
+    app.store.close().await;
+    answers.push(bot.report_as_stock("exited", json!({"exit_code": 0})).await.expect(503));
+    answers.push(bot.report("heartbeat", json!({})).await.expect(503));
+    for answer in answers {
+        assert!(!answer.text.contains(code), "{}", answer.text);
+    }
+    assert!(!log.text().contains(code), "{}", log.text());
+    let paths: Vec<Value> =
+        log.requests().iter().map(|line| line["fields"]["path"].clone()).collect();
+    assert!(paths.contains(&json!("/bots/internal/callback/{token}/exited")), "{paths:?}");
 }
 
 #[tokio::test]

@@ -5,11 +5,18 @@
 
 mod admin;
 mod app;
+mod app_bots;
 mod auth_matrix;
 mod bad_input;
+mod bots;
+mod callbacks;
 mod connections;
 mod documents;
 mod jobs;
 mod logs;
 mod server;
+mod vexa_bots;
+mod vexa_callbacks;
+mod vexa_meetings;
+mod webhooks;
 mod worker;
