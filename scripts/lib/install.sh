@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Finds the two servers that the tests talk to and the tracer that records what a server writes and,
-# on Debian as root, installs what is missing.
+# Finds the servers, the container engine, the browser and the tracer that the tests use and, on
+# Debian as root, installs what is missing.
 #
 # Invariant: installing never starts a system service, and leaves the machine's own service policy
 # as it was. Sourced, not run.
@@ -31,12 +31,19 @@ find_postgres_bin() {
     return 1
 }
 
-# Makes sure that all three are there, or ends the script with what to do about it.
+# What the tests need and how it is told that it is there: a program, and the package that has it.
+readonly TOOLS=(redis-server:redis-server strace:strace podman:podman runc:runc chromium:chromium
+    python3:python3 busybox:busybox-static)
+
+# Makes sure that everything is there, or ends the script with what to do about it.
 ensure_servers() {
-    local missing=()
+    local missing=() tool
     find_postgres_bin >/dev/null || missing+=(postgresql)
-    command -v redis-server >/dev/null || missing+=(redis-server)
-    command -v strace >/dev/null || missing+=(strace)
+    for tool in "${TOOLS[@]}"; do
+        command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
+    done
+    # Debian ships a Python that cannot make virtual environments by itself.
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     ((${#missing[@]} == 0)) && return 0
 
     local command="apt-get update && apt-get install ${missing[*]}"
@@ -45,7 +52,27 @@ ensure_servers() {
     say "installing ${missing[*]} from the distribution's packages"
     install_packages "${missing[@]}" || die "cannot install ${missing[*]}; try by hand: $command"
     find_postgres_bin >/dev/null || die "PostgreSQL was installed but initdb is nowhere to be found"
-    command -v redis-server >/dev/null || die "Redis was installed but redis-server is not in PATH"
+    for tool in "${TOOLS[@]}"; do
+        command -v "${tool%%:*}" >/dev/null || die "${tool##*:} was installed but ${tool%%:*} is not in PATH"
+    done
+}
+
+# The published clients that tests drive, in a virtual environment of their own. Exports where their
+# interpreter is.
+readonly CLIENTS=(vexa-client==0.5.4 standardwebhooks==1.1.0)
+
+ensure_clients() {
+    local folder=${CARGO_TARGET_DIR:-target}/test-clients
+    if [[ $(cat "$folder/installed" 2>/dev/null) != "${CLIENTS[*]}" ]]; then
+        say "installing the published clients ${CLIENTS[*]}"
+        rm -rf "$folder"
+        python3 -m venv "$folder" || die "python3 cannot make a virtual environment; install python3-venv"
+        "$folder/bin/pip" install --quiet --disable-pip-version-check "${CLIENTS[@]}" </dev/null >&2 \
+            || die "cannot install ${CLIENTS[*]} with pip"
+        printf '%s' "${CLIENTS[*]}" >"$folder/installed"
+    fi
+    ROUNDSMAN_TEST_CLIENTS_PYTHON=$(cd "$folder/bin" && pwd)/python
+    export ROUNDSMAN_TEST_CLIENTS_PYTHON
 }
 
 # A subshell, so that its EXIT trap puts the service policy back however the installation ends.

@@ -1,19 +1,29 @@
 //! Runs the command that was asked for: loads what it needs, and leaves the work to its module.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context;
 
 use crate::cli::{Cli, Command, CommonArgs, ConfigArgs, DocsCommand, ServerArgs};
 use crate::config::{self, Config, Environment, Flags, Inputs, Loaded, Problems, Purpose};
-use crate::{logging, migrate, openapi, output, serve, state_machines, token};
+use crate::{bot, logging, migrate, openapi, output, serve, state_machines, token};
 
 /// The configuration file in the working directory.
 const CONFIG_FILE: &str = "roundsman.toml";
 
-pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
+pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    // A bot's exit code says how it ended; every other command succeeds or fails.
+    if matches!(cli.command, Command::Bot) {
+        return Ok(bot::run());
+    }
+    run_command(cli).map(|()| ExitCode::SUCCESS)
+}
+
+fn run_command(cli: Cli) -> anyhow::Result<()> {
     let common = &cli.common;
     match cli.command {
+        Command::Bot => Ok(()),
         Command::Serve(args) => block_on(serve::run(start(common, Some(&args))?)),
         Command::Migrate => block_on(migrate::run(start(common, None)?)),
         Command::Token(command) => block_on(token::run(start(common, None)?, command)),

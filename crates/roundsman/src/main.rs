@@ -1,5 +1,6 @@
 //! The `roundsman` command.
 
+mod bot;
 mod cli;
 mod commands;
 mod config;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
         Err(usage) => return output::usage(&usage),
     };
     match commands::run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => output::failure(&error),
     }
 }

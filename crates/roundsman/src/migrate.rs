@@ -7,7 +7,7 @@ use crate::node::{Access, catalog, open_store};
 use crate::output;
 
 pub(crate) async fn run(config: Config) -> anyhow::Result<()> {
-    let catalog = Arc::new(catalog(&config.jobs));
+    let catalog = Arc::new(catalog(&config));
     // Opening migrates. A server that runs on the same file has done it already.
     let store = open_store(&config, catalog, Access::Tool).await?;
     output::print(&format!("{}: the schema is up to date", store.describe()))?;

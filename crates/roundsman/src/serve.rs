@@ -19,15 +19,19 @@ use crate::output;
 /// What the loops get to end after the last request and job have ended.
 const LOOPS_END_WITHIN: Duration = Duration::from_secs(2);
 
-pub(crate) async fn run(config: Config) -> anyhow::Result<()> {
+pub(crate) async fn run(mut config: Config) -> anyhow::Result<()> {
     // Taken before anything is opened, so that a signal during the start ends it in order too.
     let signals = signals::Signals::listen()?;
     // `stopping` ends taking new work, `stopped` ends the loops that keep running work alive.
     let stopping = CancellationToken::new();
     let stopped = CancellationToken::new();
+    // A port of the system's choosing must be known before bots are told where to call.
+    let early = if config.server.listen.port() == 0 { listen(&config).await? } else { None };
+    if let Some(listener) = &early {
+        config.server.listen = listener.local_addr()?;
+    }
     let node = Node::build(&config, &stopped).await?;
-    let listener =
-        if config.server.roles.has(Role::Api) { Some(listen(&config).await?) } else { None };
+    let listener = if early.is_some() { early } else { listen(&config).await? };
     failpoint::hit("serve.starting");
     node.seed_periodic_jobs().await?;
     node.spawn_loops(&config, &stopped);
@@ -95,11 +99,16 @@ async fn finish(
     result
 }
 
-async fn listen(config: &Config) -> anyhow::Result<TcpListener> {
+/// `None` for a node that answers no requests.
+async fn listen(config: &Config) -> anyhow::Result<Option<TcpListener>> {
+    if !config.server.roles.has(Role::Api) {
+        return Ok(None);
+    }
     let address = config.server.listen;
-    TcpListener::bind(address).await.with_context(|| {
+    let listener = TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}; choose another address with --listen ADDR:PORT")
-    })
+    })?;
+    Ok(Some(listener))
 }
 
 fn app_state(config: &Config, node: &Node, stopping: &CancellationToken) -> AppState {
@@ -107,6 +116,8 @@ fn app_state(config: &Config, node: &Node, stopping: &CancellationToken) -> AppS
     AppState {
         jobs: node.jobs.clone(),
         users: node.users.clone(),
+        bots: node.bots.clone(),
+        webhooks: node.webhooks.clone(),
         authenticator: node.authenticator.clone(),
         readiness: Readiness::new(
             database,

@@ -18,7 +18,7 @@ use crate::output;
 const USERS_MAX: u32 = 1000;
 
 pub(crate) async fn run(config: Config, command: TokenCommand) -> anyhow::Result<()> {
-    let store = open_store(&config, Arc::new(catalog(&config.jobs)), Access::Tool).await?;
+    let store = open_store(&config, Arc::new(catalog(&config)), Access::Tool).await?;
     let clock = Arc::new(DatabaseClock::start());
     clock.sync(store.as_ref()).await?;
     let users = users(&store, &clock);

@@ -3,6 +3,7 @@
 //! Invariants: a [`Config`] that exists is valid; its secrets cannot be printed; the rest of the
 //! program gets the section it needs and never looks at files, variables or flags itself.
 
+mod bots;
 mod docs;
 mod env;
 mod file;
@@ -21,6 +22,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+pub(crate) use bots::LauncherKind;
 pub(crate) use docs::reference;
 pub(crate) use env::Environment;
 pub(crate) use layers::Settings;

@@ -95,6 +95,21 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A list, perhaps empty, of texts that `parse` understands.
+    pub(super) fn texts<T>(
+        &mut self,
+        path: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Vec<T> {
+        let given = self.value(path, "").as_array().map_or(&[][..], Vec::as_slice);
+        let parsed: Result<Vec<T>, String> =
+            given.iter().map(|item| parse(item.as_str().unwrap_or_default())).collect();
+        parsed.unwrap_or_else(|fix| {
+            self.refuse(path, &fix);
+            Vec::new()
+        })
+    }
+
     /// Text that `parse` understands; its error says what to write instead.
     pub(super) fn text<T>(
         &mut self,

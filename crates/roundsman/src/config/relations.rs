@@ -3,7 +3,7 @@
 use super::layers::Settings;
 use super::problem::Problems;
 use super::sections::{Config, DatabaseTarget, Durability};
-use super::{Purpose, Role};
+use super::{LauncherKind, Purpose, Role};
 
 /// A token that guards a reachable server must not be guessable.
 const ADMIN_TOKEN_BYTES_MIN: usize = 16;
@@ -49,6 +49,27 @@ pub(super) fn check(
         "server.body_bytes_max",
         "such a result could never arrive; set result_bytes_max to at most body_bytes_max",
     );
+    let bots = &config.bots;
+    require(
+        bots.heartbeat * 3 < bots.active_silence_max,
+        "bots.heartbeat_secs",
+        "bots.active_silence_secs_max",
+        "one lost heartbeat must not look like a dead bot; \
+         set active_silence_secs_max to more than three times heartbeat_secs",
+    );
+    require(
+        bots.waiting_room_max < bots.starting_max,
+        "bots.waiting_room_secs_max",
+        "bots.starting_secs_max",
+        "a bot that waits in a lobby must not be given up before it gives up itself; \
+         set starting_secs_max to more than waiting_room_secs_max",
+    );
+    require(
+        config.launcher.kind != LauncherKind::Docker || !config.launcher.docker_image.is_empty(),
+        "launcher.kind",
+        "launcher.docker_image",
+        "name the image that is to be run",
+    );
     if purpose == Purpose::Serving && !config.server.is_local() {
         let fix = match config.admin.token_bytes() {
             0 => Some(
@@ -88,6 +109,11 @@ pub(super) fn hints(config: &Config) -> Vec<String> {
     hint(
         !embedded && roles.has(Role::Worker) && config.database.pool_max < 4,
         "database.pool_max is below 4: claims, heartbeats and requests will wait for each other",
+    );
+    hint(
+        !embedded && config.launcher.kind == LauncherKind::Process,
+        "launcher.kind is process: bots run on the machine of the node that launched them, and only \
+         nodes on that machine can see and end them; use docker or nomad for several machines",
     );
     hint(
         config.jobs.sweep > config.jobs.stalled,

@@ -11,10 +11,13 @@ use toml::Value;
 pub(crate) const DEFAULT_TOML: &str = include_str!("default.toml");
 
 /// Settings that are never shown, not even in part.
-const SECRETS: [&str; 2] = ["admin.token", "meeting_token.secret"];
+const SECRETS: [&str; 3] = ["admin.token", "launcher.nomad_token", "meeting_token.secret"];
 
 /// Settings that are shown, but whose text may carry a password.
-const URLS: [&str; 2] = ["database.url", "redis.url"];
+const URLS: [&str; 3] = ["bots.redis_url", "database.url", "redis.url"];
+
+/// Settings whose variable is not named by the rule, because it had its name before.
+const OWN_NAMES: [(&str, &str); 1] = [("launcher.kind", "ROUNDSMAN_LAUNCHER")];
 
 /// How much of a setting's value may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +107,10 @@ impl Schema {
 impl Key {
     fn new(section: &str, name: &str, doc: String, default: Value) -> Key {
         let path = format!("{section}.{name}");
+        let by_rule = || format!("ROUNDSMAN_{section}_{name}").to_uppercase();
+        let own = OWN_NAMES.iter().find(|(named, _)| *named == path);
         Key {
-            env: format!("ROUNDSMAN_{section}_{name}").to_uppercase(),
+            env: own.map_or_else(by_rule, |(_, env)| (*env).to_owned()),
             kind: Kind::of(name, &default),
             exposure: Exposure::of(&path),
             section: section.to_owned(),

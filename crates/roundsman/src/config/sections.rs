@@ -8,20 +8,21 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
+use super::bots::{Bots, Egress, Launcher, Webhooks};
 use super::reader::Reader;
 
 /// The file name of the embedded database in the data folder.
 const SQLITE_FILE: &str = "roundsman.db";
 
-const fn ms(count: u64) -> Duration {
+pub(super) const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-const fn secs(count: u64) -> Duration {
+pub(super) const fn secs(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-const fn hours(count: u64) -> Duration {
+pub(super) const fn hours(count: u64) -> Duration {
     Duration::from_hours(count)
 }
 
@@ -36,7 +37,10 @@ pub(crate) struct Config {
     pub(crate) jobs: Jobs,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
-    #[cfg_attr(not(test), expect(dead_code, reason = "meeting tokens come with the bots"))]
+    pub(crate) bots: Bots,
+    pub(crate) launcher: Launcher,
+    pub(crate) webhooks: Webhooks,
+    pub(crate) egress: Egress,
     pub(crate) meeting_token: MeetingToken,
     /// From `ROUNDSMAN_FAILPOINTS`; for tests, and no setting.
     pub(crate) failpoints: Option<String>,
@@ -148,7 +152,6 @@ pub(crate) struct Metrics {
 
 #[derive(Debug, Clone)]
 pub(crate) struct MeetingToken {
-    #[cfg_attr(not(test), expect(dead_code, reason = "meeting tokens come with the bots"))]
     pub(crate) secret: Option<SecretString>,
 }
 
@@ -172,6 +175,10 @@ impl Config {
             metrics: Metrics {
                 sample: reader.duration("metrics.sample_secs", secs(1)..=secs(3600)),
             },
+            bots: Bots::read(reader),
+            launcher: Launcher::read(reader),
+            webhooks: Webhooks::read(reader),
+            egress: Egress::read(reader),
             meeting_token: MeetingToken { secret: reader.secret("meeting_token.secret", 24) },
             failpoints,
         }
@@ -304,7 +311,7 @@ fn parse_database_url(url: &str) -> Result<DatabaseTarget, String> {
     }
 }
 
-fn parse_redis_url(url: &str) -> Result<Option<SecretString>, String> {
+pub(super) fn parse_redis_url(url: &str) -> Result<Option<SecretString>, String> {
     match url.split_once("://") {
         None if url.is_empty() => Ok(None),
         Some(("redis" | "redis+unix" | "unix", rest)) if !rest.is_empty() => {

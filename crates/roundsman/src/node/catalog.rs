@@ -1,12 +1,15 @@
 //! The kinds that this server knows, and the policy of all others.
 
 use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, RetryPolicy};
+use roundsman_engine::bots::bot_specs;
 use roundsman_engine::jobs::prune_spec;
+use roundsman_engine::webhooks::webhook_specs;
 
-use crate::config::Jobs;
+use crate::config::Config;
 
 /// The configured policy applies to the kinds of outside workers.
-pub(crate) fn catalog(jobs: &Jobs) -> KindCatalog {
+pub(crate) fn catalog(config: &Config) -> KindCatalog {
+    let jobs = &config.jobs;
     let name = KindName::new("default").expect("the name is a kind");
     let defaults = KindSpec {
         lease_ttl: jobs.stalled,
@@ -15,5 +18,8 @@ pub(crate) fn catalog(jobs: &Jobs) -> KindCatalog {
         retry: RetryPolicy { base: jobs.backoff_base, cap: jobs.backoff_cap },
         ..KindSpec::new(name)
     };
-    KindCatalog::new(defaults).with(prune_spec())
+    let mut specs = vec![prune_spec()];
+    specs.extend(bot_specs(config.bots.launches_at_once_max));
+    specs.extend(webhook_specs());
+    specs.into_iter().fold(KindCatalog::new(defaults), KindCatalog::with)
 }

@@ -3,9 +3,11 @@
 //! Invariant: parts are made here and handed down; none of them looks for another by itself.
 
 mod admin_token;
+mod bots;
 mod bus;
 mod catalog;
 mod failpoints;
+mod launcher;
 mod loops;
 mod store;
 
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use roundsman_core::jobs::{LeaseOwner, Role as JobRole, WorkerName};
 use roundsman_core::ports::{Clock, Database, EnqueueRequest, JobStore, Random, Store};
+use roundsman_engine::bots::Bots;
 use roundsman_engine::clock::DatabaseClock;
 use roundsman_engine::health::Health;
 use roundsman_engine::jobs::{
@@ -23,6 +26,7 @@ use roundsman_engine::metrics::Metrics;
 use roundsman_engine::random::OsRandom;
 use roundsman_engine::users::{Authenticator, AuthenticatorOptions, Users};
 use roundsman_engine::wake::Wakes;
+use roundsman_engine::webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,6 +49,8 @@ pub(crate) struct Node {
     pub(crate) jobs: Jobs,
     pub(crate) users: Users,
     pub(crate) authenticator: Authenticator,
+    pub(crate) bots: Bots,
+    pub(crate) webhooks: Webhooks,
     pub(crate) worker: Arc<Worker>,
     pub(crate) bus: bus::NodeBus,
     /// Shown once, when it was made at this start.
@@ -59,7 +65,7 @@ impl Node {
         failpoints::install(config.failpoints.as_deref())?;
         let tasks = TaskTracker::new();
         let random: Arc<dyn Random> = Arc::new(OsRandom);
-        let catalog = Arc::new(catalog(&config.jobs));
+        let catalog = Arc::new(catalog(config));
         let store = open_store(config, catalog.clone(), Access::Server).await?;
         let clock = Arc::new(DatabaseClock::start());
         clock.sync(as_database(&store)).await.context("cannot ask the database for the time")?;
@@ -82,6 +88,17 @@ impl Node {
             AuthenticatorOptions { admin: Some(admin.token), cache_for: config.auth.token_cache };
         let authenticator = Authenticator::new(store.clone(), clock.clone(), options);
         let users = Users::new(store.clone(), clock.clone(), random.clone(), authenticator.clone());
+        let parts = bots::Parts {
+            config,
+            store: &store,
+            clock: clock.clone(),
+            random: &random,
+            bus: bus.bus.clone(),
+            wakes: &wakes,
+            metrics: &metrics,
+            tasks: &tasks,
+        };
+        let node_bots = bots::NodeBots::build(&parts).await?;
         let health = Health::new(clock.clone());
         let owner = announce(store.as_ref(), clock.as_ref(), random.as_ref()).await?;
         let deps = WorkerDeps {
@@ -91,7 +108,10 @@ impl Node {
             wakes: wakes.clone(),
             metrics: metrics.clone(),
             health: health.clone(),
-            handlers: handlers(config, &store, &clock, &random, &metrics),
+            handlers: node_bots
+                .handlers
+                .into_iter()
+                .fold(handlers(config, &store, &clock, &random, &metrics), HandlerRegistry::with),
             tasks: tasks.clone(),
         };
         let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
@@ -105,6 +125,8 @@ impl Node {
             jobs,
             users,
             authenticator,
+            bots: node_bots.bots,
+            webhooks: node_bots.webhooks,
             worker,
             bus,
             new_admin_token: admin.made,
@@ -119,7 +141,8 @@ impl Node {
             return Ok(());
         }
         let now = self.clock.now();
-        let jobs = vec![Housekeeping::wish(now)];
+        let mut jobs = vec![Housekeeping::wish(now)];
+        jobs.extend(bots::NodeBots::wishes(now));
         let request = EnqueueRequest { jobs, idempotency: None };
         JobStore::enqueue(self.store.as_ref(), request, now).await?;
         Ok(())

@@ -1,0 +1,68 @@
+//! As little of HTTP as the measurements need, so that the client takes little from the server's
+//! processors: requests that are ready as bytes, answers of a known length.
+
+use anyhow::{Context, bail};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+/// A connection that is kept open.
+pub(crate) struct Connection {
+    stream: BufReader<TcpStream>,
+    line: String,
+    body: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: &str) -> anyhow::Result<Connection> {
+        let stream = TcpStream::connect(address).await.context("cannot connect")?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream: BufReader::new(stream), line: String::new(), body: Vec::new() })
+    }
+
+    /// Sends a request made by [`request`] and returns the status; the body is in [`Self::body`].
+    pub(crate) async fn call(&mut self, request: &[u8]) -> anyhow::Result<u16> {
+        self.stream.write_all(request).await?;
+        let status = self.read_line().await?.split(' ').nth(1).and_then(|text| text.parse().ok());
+        let status = status.context("no status line")?;
+        let mut length = 0;
+        loop {
+            let line = self.read_line().await?;
+            let Some((name, value)) = line.split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse()?;
+            }
+            if name.eq_ignore_ascii_case("transfer-encoding") {
+                bail!("the length of an answer is not known");
+            }
+        }
+        self.body.resize(length, 0);
+        self.stream.read_exact(&mut self.body).await?;
+        Ok(status)
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    async fn read_line(&mut self) -> anyhow::Result<&str> {
+        self.line.clear();
+        if self.stream.read_line(&mut self.line).await? == 0 {
+            bail!("the server closed the connection");
+        }
+        Ok(self.line.trim_end())
+    }
+}
+
+/// A request as bytes. `headers` are whole lines without their ends.
+pub(crate) fn request(method: &str, path: &str, headers: &[&str], body: &str) -> Vec<u8> {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: bench\r\n");
+    for header in headers {
+        text.push_str(header);
+        text.push_str("\r\n");
+    }
+    if !body.is_empty() {
+        text.push_str("content-type: application/json\r\n");
+    }
+    text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+    text.into_bytes()
+}
