@@ -164,7 +164,7 @@ async fn a_runtime_that_is_away_says_nothing_and_loses_nothing() {
     let sighting = Sighting::Running { handle: handle.clone() };
     assert_eq!(host.launcher().look(workload).await, Ok(sighting.clone()));
 
-    host.podman.pause().unwrap();
+    host.podman.pause().await.unwrap();
     let impatient = host.with(|options| {
         options.request_max = Duration::from_millis(300);
         options.remove_max = Duration::from_millis(300);

@@ -276,10 +276,13 @@ async fn a_bot_that_lost_its_wrapper_is_found_signalled_and_removed() {
 async fn a_removal_finds_processes_that_left_the_group() {
     let host = ProcessHost::new().await;
     let workload = id(6, 1);
-    host.start(workload, "setsid sh -c 'while :; do sleep 0.1; done' & echo ready; exit 0").await;
-    assert_eq!(until_exited(&host, workload).await, Some(0));
+    let away = "setsid sh -c 'echo away; while :; do sleep 0.1; done' &";
+    host.start(workload, &format!("{away} {FOREVER}")).await;
+    until_output(&host, workload, "away").await;
+    host.launcher().terminate(workload).await.unwrap();
+    assert_eq!(until_exited(&host, workload).await, Some(143));
     assert!(!processes(&host, workload).is_empty(), "the runaway lives on");
-    let removed = Removed { was_there: true, exit_code: Some(0) };
+    let removed = Removed { was_there: true, exit_code: Some(143) };
     assert_eq!(host.launcher().remove(workload).await, Ok(removed));
     until_no_process(&host, workload).await;
 }

@@ -1,5 +1,6 @@
 //! A private Podman behind Docker's API, with images made from files of this machine.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
@@ -12,10 +13,13 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 
 use crate::child::ManagedChild;
-use crate::env;
+use crate::{env, eventually, real_time};
 
 const READY_LIMIT: Duration = Duration::from_secs(30);
 const KILL_LIMIT: Duration = Duration::from_secs(20);
+/// How long a destructor waits for others to be done with the folder: ten seconds.
+const CLEANUP_LOOKS_MAX: u32 = 500;
+const CLEANUP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Works without a registry, without systemd and without networks of its own.
 const CONTAINERS_CONF: &str = r#"[containers]
@@ -73,8 +77,12 @@ impl PodmanService {
     }
 
     /// Freezes the service: connections are taken and nothing answers.
-    pub fn pause(&self) -> Result<()> {
-        self.running()?.signal(Signal::STOP)
+    pub async fn pause(&self) -> Result<()> {
+        self.running()?.signal(Signal::STOP)?;
+        // Its threads stop one by one, and one that still runs still answers.
+        let pid = self.running()?.pid().context("the service has ended")?;
+        eventually(KILL_LIMIT, async || all_threads_stopped(pid).then_some(())).await?;
+        Ok(())
     }
 
     pub fn resume(&self) -> Result<()> {
@@ -198,7 +206,29 @@ impl Drop for PodmanService {
                 eprintln!("containers were left behind: {error}");
             }
         }
+        // What a container's end sets off goes on by itself, and makes folders where it finds none.
+        let folder = self.folder.path().to_owned();
+        let mut looks = 0;
+        while looks < CLEANUP_LOOKS_MAX && is_named_by_a_process(&folder) {
+            real_time::pause_thread(CLEANUP_PAUSE);
+            looks += 1;
+        }
     }
+}
+
+fn is_named_by_a_process(folder: &Path) -> bool {
+    let folder = folder.as_os_str().as_bytes();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let arguments = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    arguments.into_iter().any(|text| text.windows(folder.len()).any(|part| part == folder))
+}
+
+fn all_threads_stopped(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+    })
 }
 
 async fn answers(socket: &Path) -> Result<bool> {

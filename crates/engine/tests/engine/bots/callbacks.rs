@@ -125,7 +125,15 @@ async fn an_end_is_heard_whatever_the_bot_says_about_it() {
         completion_reason: Some("x".repeat(100_000)),
         error_details: Some(r#"{"stack":"\u0000"}"#.to_owned()),
     };
-    assert_eq!(bots.says(&record, BotEvent::Exited(report)).await.status, BotStatus::Failed);
+    let after = bots.says(&record, BotEvent::Exited(report)).await;
+    assert_eq!(after.status, BotStatus::Failed);
+    assert_eq!(
+        after.bot.end_reason.as_deref(),
+        Some("crashed"),
+        "nothing was left of its own word"
+    );
+    assert_eq!(after.bot.completion_reason.unwrap().len(), 300);
+    assert!(!after.meeting.data.as_str().contains("u0000"));
     bots.run_due().await;
     bots.check().await;
 }
