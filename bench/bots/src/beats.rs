@@ -148,7 +148,8 @@ impl Lane {
         let (mut latencies, mut errors) = (Vec::new(), 0);
         let mut number = self.first;
         while number < self.count {
-            let due = self.started + Duration::from_secs_f64(f64::from(number) / f64::from(self.rate));
+            let due =
+                self.started + Duration::from_secs_f64(f64::from(number) / f64::from(self.rate));
             let early = due.saturating_sub(clock.monotonic());
             if !early.is_zero() {
                 rest(early, &never).await;

@@ -66,7 +66,7 @@ pub(crate) enum Command {
     /// Create, list and revoke users' API tokens
     #[command(subcommand, after_help = TOKEN_EXAMPLES)]
     Token(TokenCommand),
-    /// Attend the meeting that the variable BOT_CONFIG describes: the reference bot, which the
+    /// Attend the meeting that the variable `BOT_CONFIG` describes: the reference bot, which the
     /// process launcher starts
     Bot,
     /// Print generated parts of the documentation

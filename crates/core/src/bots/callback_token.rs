@@ -46,7 +46,8 @@ impl CallbackKey {
     }
 
     fn code(&self, workload: WorkloadId, connection: &ConnectionId) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any size");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any size");
         mac.update(PURPOSE);
         mac.update(&workload.meeting_id.get().to_be_bytes());
         mac.update(&workload.attempt.to_be_bytes());

@@ -411,7 +411,10 @@ mod tests {
         let (record, effects) = after(&[BotEvent::Started, BotEvent::AtStage(Stage::Joining)]);
         assert_eq!(record.bot.stage, Some(Stage::Joining));
         assert_eq!(effects.frames.len(), 2, "reserved and starting");
-        assert_eq!(record.meeting.data.to_value()["status_transition"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            record.meeting.data.to_value()["status_transition"].as_array().unwrap().len(),
+            1
+        );
     }
 
     #[test]

@@ -125,7 +125,8 @@ impl MeetingTokens {
     }
 
     fn code(&self, signed: &str) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any size");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any size");
         mac.update(signed.as_bytes());
         mac
     }

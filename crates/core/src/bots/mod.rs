@@ -27,13 +27,13 @@ pub use change::{
 pub use diagram::bot_diagram;
 pub use ending::{Ending, ExitReport, classify_exit};
 pub use event::{BotEvent, BotState, BotStep, Refused};
+pub use finish::finish;
+pub use ids::{ConnectionId, InvalidConnectionId, MeetingId, WorkloadId, draw_uuid};
 pub use language::{InvalidChoice, LANGUAGES, TASKS, check_language, check_task};
 pub use machine::{may_follow, on_event};
 pub use meeting_token::{InvalidMeetingToken, MeetingGrant, MeetingTokens};
 pub use platform::{InvalidMeetingId, MeetingAddress, Platform, UnknownPlatform};
 pub use record::{Bot, BotConfig, BotRecord, BotWish, Meeting, NewBot, StopWish};
 pub use status::{BotStatus, Stage, UnknownStatus};
-pub use finish::finish;
-pub use ids::{ConnectionId, InvalidConnectionId, MeetingId, WorkloadId, draw_uuid};
 pub use sweep::{BotClock, BotTimeouts, Overdue, overdue};
 pub use wire::{meeting_body, meeting_url};

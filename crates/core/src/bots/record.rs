@@ -169,8 +169,7 @@ impl NewBot {
             created_at: now,
             updated_at: now,
         };
-        let config =
-            BotConfig { version: 0, language: self.language, task: self.task, applied: 0 };
+        let config = BotConfig { version: 0, language: self.language, task: self.task, applied: 0 };
         let bot = Bot {
             connection_id: self.connection_id,
             attempt: 1,

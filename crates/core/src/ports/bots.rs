@@ -81,7 +81,7 @@ pub trait BotStore: Send + Sync {
     ) -> Result<bool, StoreError>;
 
     /// Begins the next attempt of a bot that is still reserved: what the earlier one says is no
-    /// longer heard. `None` if the attempt is not the current one, the bot is not reserved any
+    /// longer heard, and its container is no longer the meeting's. `None` if the attempt is not the current one, the bot is not reserved any
     /// more, or the lease is lost.
     async fn next_attempt(
         &self,

@@ -75,7 +75,11 @@ pub fn judge(status: Option<u16>, attempts: u32, since: Timestamp, now: Timestam
         Some(GONE) => Verdict::Disable,
         _ => {
             let delay = retry_delay(attempts);
-            if now + delay > since + GIVE_UP_AFTER { Verdict::GiveUp } else { Verdict::Retry(delay) }
+            if now + delay > since + GIVE_UP_AFTER {
+                Verdict::GiveUp
+            } else {
+                Verdict::Retry(delay)
+            }
         }
     }
 }

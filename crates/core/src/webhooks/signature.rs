@@ -36,7 +36,11 @@ impl SigningSecret {
             Some(encoded) => BASE64_STANDARD.decode(encoded).map_err(|_| InvalidSecret)?,
             None => text.as_bytes().to_vec(),
         };
-        if SECRET_BYTES.contains(&bytes.len()) { Ok(SigningSecret(bytes)) } else { Err(InvalidSecret) }
+        if SECRET_BYTES.contains(&bytes.len()) {
+            Ok(SigningSecret(bytes))
+        } else {
+            Err(InvalidSecret)
+        }
     }
 
     pub fn from_stored(bytes: Vec<u8>) -> Self {
@@ -69,7 +73,8 @@ impl SigningSecret {
     }
 
     fn sign(&self, text: &str) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any size");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any size");
         mac.update(text.as_bytes());
         BASE64_STANDARD.encode(mac.finalize().into_bytes())
     }

@@ -111,11 +111,6 @@ pub(super) fn hints(config: &Config) -> Vec<String> {
         "database.pool_max is below 4: claims, heartbeats and requests will wait for each other",
     );
     hint(
-        !embedded && config.launcher.kind == LauncherKind::Process,
-        "launcher.kind is process: bots run on the machine of the node that launched them, and only \
-         nodes on that machine can see and end them; use docker or nomad for several machines",
-    );
-    hint(
         config.jobs.sweep > config.jobs.stalled,
         "jobs.sweep_secs is longer than jobs.stalled_secs: stalled jobs are noticed late",
     );

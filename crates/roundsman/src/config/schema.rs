@@ -14,7 +14,8 @@ pub(crate) const DEFAULT_TOML: &str = include_str!("default.toml");
 const SECRETS: [&str; 3] = ["admin.token", "launcher.nomad_token", "meeting_token.secret"];
 
 /// Settings that are shown, but whose text may carry a password.
-const URLS: [&str; 3] = ["bots.redis_url", "database.url", "redis.url"];
+const URLS: [&str; 5] =
+    ["bots.callback_url", "bots.redis_url", "bots.whisper_live_url", "database.url", "redis.url"];
 
 /// Settings whose variable is not named by the rule, because it had its name before.
 const OWN_NAMES: [(&str, &str); 1] = [("launcher.kind", "ROUNDSMAN_LAUNCHER")];

@@ -23,7 +23,7 @@ pub(super) fn launcher(
 ) -> anyhow::Result<Arc<dyn Launcher>> {
     match config.launcher.kind {
         LauncherKind::Process => process(config, installation),
-        LauncherKind::Docker => docker(config, installation),
+        LauncherKind::Docker => Ok(docker(config, installation)),
         LauncherKind::Nomad => nomad(config, installation),
     }
 }
@@ -58,7 +58,7 @@ fn environment(configured: &[(String, String)]) -> Vec<(String, String)> {
     env
 }
 
-fn docker(config: &Config, installation: Installation) -> anyhow::Result<Arc<dyn Launcher>> {
+fn docker(config: &Config, installation: Installation) -> Arc<dyn Launcher> {
     let settings = &config.launcher;
     let some = |number: i64| (number > 0).then_some(number);
     let cpus = f64::from(settings.docker_millicpus_max) / 1000.0;
@@ -73,7 +73,7 @@ fn docker(config: &Config, installation: Installation) -> anyhow::Result<Arc<dyn
         env: settings.env.clone(),
         ..DockerOptions::new(installation, address, settings.docker_image.clone())
     };
-    Ok(Arc::new(DockerLauncher::new(options)))
+    Arc::new(DockerLauncher::new(options))
 }
 
 fn nomad(config: &Config, installation: Installation) -> anyhow::Result<Arc<dyn Launcher>> {

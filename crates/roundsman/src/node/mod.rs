@@ -24,7 +24,7 @@ use roundsman_engine::jobs::{
 };
 use roundsman_engine::metrics::Metrics;
 use roundsman_engine::random::OsRandom;
-use roundsman_engine::users::{Authenticator, AuthenticatorOptions, Users};
+use roundsman_engine::users::{AdminToken, Authenticator, AuthenticatorOptions, Users};
 use roundsman_engine::wake::Wakes;
 use roundsman_engine::webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
@@ -84,9 +84,7 @@ impl Node {
             tasks: tasks.clone(),
         });
         let admin = admin_token::load_or_make(config, random.as_ref())?;
-        let options =
-            AuthenticatorOptions { admin: Some(admin.token), cache_for: config.auth.token_cache };
-        let authenticator = Authenticator::new(store.clone(), clock.clone(), options);
+        let authenticator = authenticator(config, admin.token, &store, &clock);
         let users = Users::new(store.clone(), clock.clone(), random.clone(), authenticator.clone());
         let parts = bots::Parts {
             config,
@@ -101,6 +99,7 @@ impl Node {
         let node_bots = bots::NodeBots::build(&parts).await?;
         let health = Health::new(clock.clone());
         let owner = announce(store.as_ref(), clock.as_ref(), random.as_ref()).await?;
+        let own = handlers(config, &store, &clock, &random, &metrics);
         let deps = WorkerDeps {
             store: store.clone(),
             clock: clock.clone(),
@@ -108,10 +107,7 @@ impl Node {
             wakes: wakes.clone(),
             metrics: metrics.clone(),
             health: health.clone(),
-            handlers: node_bots
-                .handlers
-                .into_iter()
-                .fold(handlers(config, &store, &clock, &random, &metrics), HandlerRegistry::with),
+            handlers: node_bots.handlers.into_iter().fold(own, HandlerRegistry::with),
             tasks: tasks.clone(),
         };
         let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
@@ -159,6 +155,16 @@ async fn announce(
         tracing::info!(jobs = start.rescued, "took over jobs of a server that ended without them");
     }
     Ok(start.owner)
+}
+
+fn authenticator(
+    config: &Config,
+    admin: AdminToken,
+    store: &Arc<dyn Store>,
+    clock: &Arc<DatabaseClock>,
+) -> Authenticator {
+    let options = AuthenticatorOptions { admin: Some(admin), cache_for: config.auth.token_cache };
+    Authenticator::new(store.clone(), clock.clone(), options)
 }
 
 fn handlers(

@@ -61,9 +61,12 @@ pub async fn the_next_attempt_takes_the_place_of_the_last(fx: &Arc<Fixture>) {
     let lease = supervise(fx, &first).await;
     let mut record = first.clone();
     for attempt in 2..=3 {
+        let named = fx.store.bot_launched(record.workload(), "container".to_owned(), lease).await;
+        assert!(named.expect("bot_launched"));
         let next = fx.store.next_attempt(record.workload(), lease).await.expect("next_attempt");
         let next = plain(next.expect("it is still reserved"));
         assert_eq!(next.bot.attempt, attempt);
+        // The container of the earlier attempt is no longer the bot's.
         assert_eq!((next.status, &next.meeting), (BotStatus::Reserved, &record.meeting));
         assert_eq!(next.bot.connection_id, first.bot.connection_id);
         assert_eq!(look(fx, first.meeting.id).await, next);

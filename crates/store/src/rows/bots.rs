@@ -208,7 +208,10 @@ pub(crate) fn speaks_for(
 }
 
 /// The bot at the beginning of its next attempt: whatever the earlier one said is forgotten.
-pub(crate) fn begin_next_attempt(bot: &mut Bot) {
+pub(crate) fn begin_next_attempt(record: &mut BotRecord) {
+    // The earlier workload is no longer the bot's: until the next one is launched it has none.
+    record.meeting.container_id = None;
+    let bot = &mut record.bot;
     bot.attempt = bot.attempt.saturating_add(1);
     bot.beats = false;
     bot.heartbeat_at = None;

@@ -244,7 +244,7 @@ async fn an_engine_that_is_away_ends_nobody() {
         ensure!(user.meeting(stays).await?["state"] == "active");
 
         // The same for one that takes connections and says nothing.
-        podman.pause()?;
+        podman.pause().await?;
         nothing_changes(&user, &[(stays, "active"), (comes, "active")]).await?;
         podman.resume()?;
         for id in [stays, comes] {

@@ -120,12 +120,11 @@ impl BotSite {
         options: ServerOptions,
         more: &[(&str, &str)],
     ) -> ServerOptions {
-        let mut variables =
-            format!("{}={},ROUNDSMAN_BOT_STEP_MS={BOT_STEP_MS}", processes::TAG, self.tag);
-        for (name, value) in more {
-            variables.push_str(&format!(",{name}={value}"));
-        }
-        options.env("ROUNDSMAN_LAUNCHER_ENV", variables)
+        let step = BOT_STEP_MS.to_string();
+        let ours = [(processes::TAG, &*self.tag), ("ROUNDSMAN_BOT_STEP_MS", &*step)];
+        let all = ours.iter().chain(more).map(|(name, value)| format!("{name}={value}"));
+        let variables: Vec<String> = all.collect();
+        options.env("ROUNDSMAN_LAUNCHER_ENV", variables.join(","))
     }
 
     pub(crate) async fn start(&self) -> Result<Node> {

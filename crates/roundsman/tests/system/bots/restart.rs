@@ -92,8 +92,15 @@ fn every_place_exists() {
 }
 
 async fn kill_everywhere(backend: Backend) -> Result<()> {
-    let mut plans: Vec<(Story, Vec<String>)> =
-        PLACES.iter().map(|place| (Story::by_way_of(place), deaths_at(place))).collect();
+    // On PostgreSQL the first death on the way there comes after its commit. The sweep then knows
+    // that the bot was launched and has ended, so that no second try is due.
+    let reachable =
+        |place: &&&str| backend == Backend::Sqlite || **place != "store.bot_next_attempt";
+    let mut plans: Vec<(Story, Vec<String>)> = PLACES
+        .iter()
+        .filter(reachable)
+        .map(|place| (Story::by_way_of(place), deaths_at(place)))
+        .collect();
     plans.extend(EVENTS.map(|death| (Story::Whole, vec![death.to_owned()])));
     // Those that wait for a lease go together.
     plans.sort_by_key(|(_, deaths)| !waits_for_lease(&deaths[0]));

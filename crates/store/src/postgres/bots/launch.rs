@@ -61,6 +61,9 @@ UPDATE roundsman.bots
        media_progress = NULL, media_at = NULL, config_applied = 0
  WHERE meeting_id = $1";
 
+const FORGET_CONTAINER: &str = "-- forget_container
+UPDATE public.meetings SET bot_container_id = NULL WHERE id = $1::bigint";
+
 pub(super) struct NextAttempt {
     pub(super) workload: WorkloadId,
     pub(super) guard: LeaseRef,
@@ -90,9 +93,10 @@ impl NextAttempt {
         if record.workload() != self.workload || record.status != BotStatus::Reserved {
             return Ok(None);
         }
-        begin_next_attempt(&mut record.bot);
+        begin_next_attempt(&mut record);
         let attempt = count(record.bot.attempt);
         session.execute(BEGIN_ATTEMPT, &[&meeting.get(), &attempt, &record.bot.beats]).await?;
+        session.execute(FORGET_CONTAINER, &[&meeting.get()]).await?;
         Ok(Some(record))
     }
 }

@@ -37,10 +37,14 @@ pub(super) fn next_attempt(
     if !current || known.status != BotStatus::Reserved {
         return Ok(None);
     }
-    begin_next_attempt(&mut known.bot);
+    begin_next_attempt(&mut known);
     update_bot(conn, &known)?;
+    conn.prepare_cached(FORGET_CONTAINER)?.execute([workload.meeting_id.get()])?;
     Ok(Some(known))
 }
+
+const FORGET_CONTAINER: &str = "-- forget_container
+    UPDATE meetings SET bot_container_id = NULL WHERE id = ?1";
 
 pub(super) const NAME_CONTAINER: &str = "-- name_container
     UPDATE meetings SET bot_container_id = ?3

@@ -222,6 +222,7 @@ pub(super) mod adopted {
 
 /// The bot at the beginning of its next attempt: what the earlier one said is forgotten.
 pub(super) fn renewed(mut record: BotRecord) -> BotRecord {
+    record.meeting.container_id = None;
     let bot = &mut record.bot;
     bot.attempt += 1;
     bot.beats = false;

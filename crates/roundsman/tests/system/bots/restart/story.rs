@@ -76,23 +76,20 @@ impl Story {
         let meeting = "INSERT INTO meetings \
             (user_id, platform, platform_specific_id, status, data, created_at, updated_at)";
         let id = native_id(MEETING);
-        match site.database() {
-            Ok(database) => {
-                let client = database.connect().await?;
-                let sql = format!(
-                    "{user} VALUES ('story@example.org', 1, '{{}}', now()); \
-                     {meeting} SELECT id, 'google_meet', '{id}', 'active', '{{}}', now(), now() \
-                     FROM users"
-                );
-                client.batch_execute(&sql).await?;
-            }
-            Err(_) => {
-                let file = rusqlite::Connection::open(site.sqlite_file())?;
-                file.execute_batch(&format!(
-                    "{user} VALUES ('story@example.org', 1, '{{}}', 1); \
-                     {meeting} SELECT id, 'google_meet', '{id}', 'active', '{{}}', 1, 1 FROM users"
-                ))?;
-            }
+        if let Ok(database) = site.database() {
+            let client = database.connect().await?;
+            let sql = format!(
+                "{user} VALUES ('story@example.org', 1, '{{}}', now()); \
+                 {meeting} SELECT id, 'google_meet', '{id}', 'active', '{{}}', now(), now() \
+                 FROM users"
+            );
+            client.batch_execute(&sql).await?;
+        } else {
+            let file = rusqlite::Connection::open(site.sqlite_file())?;
+            file.execute_batch(&format!(
+                "{user} VALUES ('story@example.org', 1, '{{}}', 1); \
+                 {meeting} SELECT id, 'google_meet', '{id}', 'active', '{{}}', 1, 1 FROM users"
+            ))?;
         }
         Ok(())
     }
