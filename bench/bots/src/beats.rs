@@ -40,7 +40,8 @@ pub(crate) async fn measure(
     let bench = Bench::open(target).await?;
     // The first start makes the tables.
     drop(Server::start(&args.binary, &bench, &[])?);
-    bench.fill(Fill { bots: args.bots, overdue: 0 }).await?;
+    let fill = Fill { bots: args.bots, overdue: 0, others_heard_in_hours: 0 };
+    bench.fill(fill).await?;
     let server = Server::start(&args.binary, &bench, &[])?;
     say("  heartbeats");
     let nothing = vec![request("GET", "/healthz", &[], "")];

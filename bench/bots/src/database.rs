@@ -40,9 +40,11 @@ struct Postgres {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
     pub(crate) bots: usize,
-    /// So many of them were last heard an hour ago; the others will have been heard tomorrow, so
-    /// that they are not overdue however long a measurement takes.
+    /// So many of them were last heard an hour ago.
     pub(crate) overdue: usize,
+    /// The others will have been heard in so many hours: whoever sends no heartbeats is then not
+    /// overdue however long a measurement takes.
+    pub(crate) others_heard_in_hours: u32,
 }
 
 impl Bench {
@@ -91,7 +93,8 @@ impl Bench {
         let path = self.data().join("roundsman.db");
         let mut file = rusqlite::Connection::open(path).context("no database to fill")?;
         let now = DatabaseClock::start().now().as_micros();
-        let (hour, day) = (3_600_000_000, 86_400_000_000);
+        let hour = 3_600_000_000;
+        let later = now + hour * i64::from(fill.others_heard_in_hours);
         let transaction = file.transaction()?;
         transaction.execute(
             "INSERT INTO users (email, max_concurrent_bots, data, created_at)
@@ -102,7 +105,7 @@ impl Bench {
         for number in 1..=fill.bots {
             let id = i64::try_from(number)?;
             let (entered, heard) =
-                if number <= fill.overdue { (now - hour, now - hour) } else { (now, now + day) };
+                if number <= fill.overdue { (now - hour, now - hour) } else { (now, later) };
             transaction
                 .prepare_cached(
                     "INSERT INTO meetings (id, user_id, platform, platform_specific_id, status,
@@ -125,7 +128,7 @@ impl Bench {
 }
 
 async fn fill_postgres(config: &tokio_postgres::Config, fill: Fill) -> anyhow::Result<()> {
-    let Fill { bots, overdue } = fill;
+    let Fill { bots, overdue, others_heard_in_hours: hours } = fill;
     let client = connect(config).await?;
     client
         .batch_execute(&format!(
@@ -144,7 +147,7 @@ async fn fill_postgres(config: &tokio_postgres::Config, fill: Fill) -> anyhow::R
              SELECT id, user_id, 'bench-' || id, 1, true, true, true,
                     created_at AT TIME ZONE 'UTC', created_at AT TIME ZONE 'UTC',
                     now() + CASE WHEN id <= {overdue} THEN interval '-1 hour'
-                            ELSE interval '1 day' END,
+                            ELSE interval '{hours} hours' END,
                     0, 0, 0, '{{}}'
                FROM public.meetings;"
         ))

@@ -55,14 +55,13 @@ impl Connection {
 
 /// A request as bytes. `headers` are whole lines without their ends.
 pub(crate) fn request(method: &str, path: &str, headers: &[&str], body: &str) -> Vec<u8> {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: bench\r\n");
-    for header in headers {
-        text.push_str(header);
-        text.push_str("\r\n");
-    }
+    let length = format!("content-length: {}", body.len());
+    let first = format!("{method} {path} HTTP/1.1");
+    let mut lines: Vec<&str> = vec![&first, "host: bench"];
+    lines.extend(headers);
     if !body.is_empty() {
-        text.push_str("content-type: application/json\r\n");
+        lines.push("content-type: application/json");
     }
-    text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
-    text.into_bytes()
+    lines.extend([length.as_str(), "", body]);
+    lines.join("\r\n").into_bytes()
 }

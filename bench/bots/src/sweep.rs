@@ -17,7 +17,7 @@ use crate::server::{Server, say};
 const EVERY_SECS: &str = "15";
 const SETTINGS: [(&str, &str); 4] = [
     ("ROUNDSMAN_BOTS_SWEEP_SECS", EVERY_SECS),
-    ("ROUNDSMAN_BOTS_HEARTBEAT_SECS", "0.1"),
+    ("ROUNDSMAN_BOTS_HEARTBEAT_SECS", "1"),
     // Nobody is overdue before the server has listened for this long: at the second sweep.
     ("ROUNDSMAN_BOTS_ACTIVE_SILENCE_SECS_MAX", "5"),
     ("ROUNDSMAN_LAUNCHER", "process"),
@@ -37,7 +37,7 @@ pub(crate) async fn measure(
     let bench = Bench::open(target).await?;
     drop(Server::start(&args.binary, &bench, &[])?);
     let overdue = args.swept / 100;
-    bench.fill(Fill { bots: args.swept, overdue }).await?;
+    bench.fill(Fill { bots: args.swept, overdue, others_heard_in_hours: 24 }).await?;
     let server = Server::start(&args.binary, &bench, &SETTINGS)?;
     say("  sweep");
     let name = target.name();

@@ -50,8 +50,9 @@ pub struct SuperviseOptions {
 /// The policy of the job. It is never given up: somebody pays for what it clears away.
 pub fn supervisor_spec(at_once_max: usize) -> KindSpec {
     KindSpec {
-        lease_ttl: Duration::from_secs(60),
-        heartbeat_every: Duration::from_secs(15),
+        // Short, so that a bot whose server has died in the middle of its stop is soon somebody's.
+        lease_ttl: Duration::from_secs(15),
+        heartbeat_every: Duration::from_secs(5),
         deadline: Some(Duration::from_secs(120)),
         max_attempts: None,
         retry: RetryPolicy { base: Duration::from_secs(1), cap: Duration::from_secs(30) },

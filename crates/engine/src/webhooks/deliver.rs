@@ -28,8 +28,8 @@ const USER_AGENT: &str = concat!("roundsman/", env!("CARGO_PKG_VERSION"));
 /// attempts of its own.
 pub fn deliver_spec() -> KindSpec {
     KindSpec {
-        lease_ttl: Duration::from_secs(60),
-        heartbeat_every: Duration::from_secs(15),
+        lease_ttl: Duration::from_secs(30),
+        heartbeat_every: Duration::from_secs(10),
         deadline: Some(Duration::from_secs(120)),
         max_attempts: None,
         retry: RetryPolicy { base: Duration::from_secs(1), cap: Duration::from_secs(60) },

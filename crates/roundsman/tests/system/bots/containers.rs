@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use roundsman_testkit::process::ServerOptions;
 use roundsman_testkit::{PodmanService, eventually};
 
@@ -162,17 +163,14 @@ async fn no_kill_of_the_server_leaves_a_container() {
     async fn run() -> Result<()> {
         let podman = engine().await?;
         let settings = settings(&podman);
-        for some in DEATHS.chunks(SITES_AT_ONCE_MAX) {
-            let outlived = some.iter().map(async |death| {
-                let site = BotSite::sqlite()?;
-                outlive(&site, Story::Whole, &[(*death).to_owned()], &settings)
-                    .await
-                    .with_context(|| format!("killed at {death}"))
-            });
-            for result in join_all(outlived).await {
-                result?;
-            }
-        }
+        let outlived = stream::iter(DEATHS).map(async |death| {
+            let site = BotSite::sqlite()?;
+            outlive(&site, Story::Whole, &[death.to_owned()], &settings)
+                .await
+                .with_context(|| format!("killed at {death}"))
+        });
+        let all: Result<()> = outlived.buffer_unordered(SITES_AT_ONCE_MAX).try_collect().await;
+        all?;
         wait_only(&podman, &[]).await
     }
     run().await.unwrap();

@@ -27,6 +27,9 @@ pub(crate) const KILL_GRACE: Duration = Duration::from_secs(1);
 /// What two busy cores and a debug build may add to any of these.
 pub(crate) const SLACK: Duration = Duration::from_secs(8);
 
+/// A job that a killed server held on PostgreSQL waits for the end of its lease.
+const IDLE_WITHIN: Duration = Duration::from_secs(90);
+
 const SETTINGS: [(&str, &str); 10] = [
     ("ROUNDSMAN_BOTS_HEARTBEAT_SECS", "1"),
     ("ROUNDSMAN_BOTS_SWEEP_SECS", "0.3"),
@@ -188,7 +191,7 @@ impl BotSite {
     /// nor an unfinished row.
     pub(crate) async fn end(&self, node: &mut Node) -> Result<()> {
         self.wait_no_process().await?;
-        let idle = eventually(SOON, async || self.is_idle().await.ok().filter(|idle| *idle));
+        let idle = eventually(IDLE_WITHIN, async || self.is_idle().await.ok().filter(|idle| *idle));
         idle.await.context("jobs of bots are left")?;
         node.stop().await?;
         let stored = self.site.stored().await?;

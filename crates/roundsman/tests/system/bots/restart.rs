@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use futures_util::future::join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use roundsman_core::failpoint;
 use roundsman_testkit::eventually;
 use roundsman_testkit::process::ServerOptions;
@@ -52,7 +52,7 @@ pub(crate) const PLACES: [&str; 26] = [
 ];
 
 /// How many sites are under way at once.
-const SITES_AT_ONCE_MAX: usize = 9;
+const SITES_AT_ONCE_MAX: usize = 10;
 /// A job whose holder was killed is taken over when its lease is over: at once on an embedded
 /// database, whose next start knows that nobody else can hold it.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(75);
@@ -102,20 +102,13 @@ async fn kill_everywhere(backend: Backend) -> Result<()> {
         .map(|place| (Story::by_way_of(place), deaths_at(place)))
         .collect();
     plans.extend(EVENTS.map(|death| (Story::Whole, vec![death.to_owned()])));
-    // Those that wait for a lease go together.
+    // Those that wait for a lease go first, so that nobody waits for them at the end.
     plans.sort_by_key(|(_, deaths)| !waits_for_lease(&deaths[0]));
-    for some in plans.chunks(SITES_AT_ONCE_MAX) {
-        let outlived = some.iter().map(async |(story, deaths)| {
-            let site = BotSite::new(backend).await?;
-            outlive(&site, *story, deaths, &[])
-                .await
-                .with_context(|| format!("killed at {deaths:?}"))
-        });
-        for result in join_all(outlived).await {
-            result?;
-        }
-    }
-    Ok(())
+    let outlived = stream::iter(&plans).map(async |(story, deaths)| {
+        let site = BotSite::new(backend).await?;
+        outlive(&site, *story, deaths, &[]).await.with_context(|| format!("killed at {deaths:?}"))
+    });
+    outlived.buffer_unordered(SITES_AT_ONCE_MAX).try_collect().await
 }
 
 /// Whether a job is under way at this place.

@@ -37,6 +37,9 @@ pub(crate) struct Known {
     pub(crate) trigger: u64,
     /// The result of an acknowledged completion.
     pub(crate) done: Option<Value>,
+    /// The latest lease that was known when it was completed. An answer that was held up may tell
+    /// of an earlier one afterwards.
+    done_lease: i64,
     /// Results of completions without an answer.
     pub(crate) maybe_done: Vec<Value>,
     /// An acknowledged failure without another try.
@@ -181,7 +184,8 @@ impl Ledger {
         if attempt == 0 || attempt > attempts_max {
             entries.problems.push(format!("job {id}: attempt {attempt} of {attempts_max}"));
         }
-        if entries.jobs.get(&id).is_some_and(|known| known.done.is_some()) {
+        let later = |known: &Known| known.done.is_some() && lease_no > known.done_lease;
+        if entries.jobs.get(&id).is_some_and(later) {
             entries.problems.push(format!("job {id} was handed out after it was completed"));
         }
     }
@@ -189,7 +193,10 @@ impl Ledger {
     /// A completion was acknowledged.
     pub(crate) fn completed(&self, id: i64, result: Value) {
         let mut entries = self.entries();
+        let leases = entries.leases.iter().filter(|(_, (job, _))| *job == id);
+        let latest = leases.map(|(lease_no, _)| *lease_no).max();
         let known = entries.jobs.get_mut(&id).expect("a claimed job is known");
+        known.done_lease = latest.unwrap_or_default();
         if let Some(earlier) = known.done.replace(result) {
             entries.problems.push(format!("job {id} was completed twice, first as {earlier}"));
         }
@@ -210,6 +217,7 @@ impl Known {
             marker: marker.filter(|_| sort != Sort::Keyed).map(str::to_owned),
             trigger: 0,
             done: None,
+            done_lease: 0,
             maybe_done: Vec::new(),
             failed: false,
             maybe_failed: false,
