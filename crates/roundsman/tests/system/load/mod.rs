@@ -57,7 +57,8 @@ pub(crate) enum WhenLost {
 impl Plan {
     /// Until the server dies, but not for ever.
     pub(crate) fn until_death(seed: u64) -> Plan {
-        let (requests_max, time_max) = (6_000, Duration::from_secs(6));
+        // The number of requests is what ends it; a busy machine needs longer for as many.
+        let (requests_max, time_max) = (6_000, Duration::from_secs(20));
         Plan { requests_max, time_max, producers: 3, workers: 3, when_lost: WhenLost::End, seed }
     }
 
