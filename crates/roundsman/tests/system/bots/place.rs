@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use roundsman_core::jobs::Job;
+use roundsman_core::limits::PAGE_ROWS_MAX;
 use roundsman_testkit::process::ServerOptions;
 use roundsman_testkit::{JsonClient, RedisServer, TestDatabase, eventually, ports};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::books::Books;
@@ -203,16 +204,20 @@ impl BotSite {
         self.books().await?.expect_all_over().await
     }
 
-    /// Whether no job of a bot waits or runs.
+    /// Whether no job of a bot waits or runs. One look for each kind: between two of them a job could
+    /// go from where the second will look to where the first has looked.
     async fn is_idle(&self) -> Result<bool> {
         let admin = self.admin()?;
         for kind in KINDS {
-            for state in ["scheduled", "pending", "processing"] {
-                let path = format!("/jobs?kind={kind}&state={state}&limit=1");
-                let page = admin.get(&path).await?.expect_status(200)?;
-                if page.body["jobs"].as_array().is_none_or(|jobs| !jobs.is_empty()) {
-                    return Ok(false);
-                }
+            let path = format!("/jobs?kind={kind}&limit={PAGE_ROWS_MAX}");
+            let page = admin.get(&path).await?.expect_status(200)?;
+            let jobs = page.body["jobs"].as_array().context("no list of jobs")?;
+            let over = |job: &Value| {
+                let state = job["state"].as_str().unwrap_or_default();
+                ["completed", "failed", "cancelled"].contains(&state)
+            };
+            if !jobs.iter().all(over) {
+                return Ok(false);
             }
         }
         Ok(true)

@@ -56,8 +56,17 @@ impl Story {
         std::fs::create_dir_all(site.data())?;
         let script = site.data().join("second-try.sh");
         let bot = env!("CARGO_BIN_EXE_roundsman");
-        // Only one process can make the folder, and that one ends at once.
-        let text = format!("if mkdir \"$FIRST_TRY\"; then exit 3; fi\nexec {bot} bot\n");
+        // Only one process can make the folder. It ends when the server is gone that launched the
+        // wrapper around it, so that neither that server nor the next can see it otherwise.
+        let text = format!(
+            "if mkdir \"$FIRST_TRY\"; then
+                while [ \"$(cat /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/comm)\" = roundsman ]; do
+                    sleep 0.01
+                done
+                exit 3
+            fi
+            exec {bot} bot\n"
+        );
         std::fs::write(&script, text)?;
         let first_try = site.data().join("first-try");
         let first_try = first_try.to_str().context("the folder has no plain name")?;
