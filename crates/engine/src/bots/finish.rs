@@ -16,8 +16,8 @@ use crate::jobs::{Handler, HandlerResult, JobContext};
 /// The policy of the job.
 pub fn finish_spec() -> KindSpec {
     KindSpec {
-        lease_ttl: Duration::from_secs(60),
-        heartbeat_every: Duration::from_secs(15),
+        lease_ttl: Duration::from_secs(15),
+        heartbeat_every: Duration::from_secs(5),
         deadline: Some(Duration::from_secs(120)),
         max_attempts: None,
         merge: MergeRule::Keep,

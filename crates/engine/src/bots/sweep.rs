@@ -13,14 +13,14 @@ use futures_util::{StreamExt, stream};
 use roundsman_core::Timestamp;
 use roundsman_core::bots::{BotRecord, BotTimeouts, WorkloadId};
 use roundsman_core::failpoint;
-use roundsman_core::jobs::{JobError, KindSpec, Outcome, RetryPolicy};
+use roundsman_core::jobs::{JobError, Json, KindSpec, Outcome, RetryPolicy};
 use roundsman_core::ports::{
     Announced, BotSweep, RuntimeNote, Seen, SeenWorkload, Sighting, StoreError,
 };
 
 use super::BotWork;
 use super::announce::Announcer;
-use super::watch::Watch;
+use super::watch::{RoundBefore, Watch};
 use crate::jobs::{Handler, HandlerResult, JobContext, next_round, periodic_spec};
 
 /// The kind of the sweeping job.
@@ -78,13 +78,24 @@ pub fn sweep_spec() -> KindSpec {
 impl BotSweeper {
     pub(super) fn new(work: &BotWork, options: BotSweepOptions) -> Self {
         let (announcer, work) = (work.announcer(), work.clone());
-        BotSweeper { work, announcer, options, watch: Mutex::default() }
+        let watch = Mutex::new(Watch::starting(work.clock.now()));
+        BotSweeper { work, announcer, options, watch }
     }
 
     /// One round.
     pub async fn tick(&self) -> Result<BotRound, StoreError> {
+        self.tick_after(None).await
+    }
+
+    /// One round after one that some node ran at `before`.
+    async fn tick_after(&self, before: Option<Timestamp>) -> Result<BotRound, StoreError> {
         let clock = self.work.clock.as_ref();
-        let serving_since = self.watch().begin_round(clock, self.options.every);
+        let every = self.options.every;
+        // Silence up to the timeout may be the bot's own; a break of ours and the heartbeat that
+        // follows it must fit into it.
+        let break_max = (self.options.timeouts.active / 2).max(every + every / 2);
+        let before = before.map(|at| RoundBefore { at, break_max });
+        let serving_since = self.watch().begin_round(clock, every, before);
         let round = self.round(serving_since).await;
         if round.is_err() {
             self.watch().lost_database();
@@ -257,12 +268,16 @@ impl Handler for SweepHandler {
         sweep_spec()
     }
 
-    async fn run(&self, _context: JobContext) -> HandlerResult {
+    async fn run(&self, context: JobContext) -> HandlerResult {
         let BotSweeper { work, options, .. } = &self.0;
-        match self.0.tick().await {
+        let before = context.job.payload.to_value().as_i64().map(Timestamp::from_micros);
+        match self.0.tick_after(before).await {
             Ok(_) => {
-                let at = next_round(work.clock.now(), options.every, work.random.as_ref());
-                Outcome::Again { at, payload: None }.into()
+                let now = work.clock.now();
+                let at = next_round(now, options.every, work.random.as_ref());
+                // Whichever node runs the next round learns when this one was.
+                let payload = Some(Json::from_stored(now.as_micros().to_string()));
+                Outcome::Again { at, payload }.into()
             }
             Err(error) => {
                 let error = JobError::new("storage", error.to_string());
