@@ -87,17 +87,21 @@ mod tests {
         Timestamp::EPOCH + Duration::from_secs(secs)
     }
 
-    fn before(secs: u64) -> Option<RoundBefore> {
-        Some(RoundBefore { at: at(secs), break_max: Duration::from_secs(90) })
+    fn before(secs: u64) -> RoundBefore {
+        RoundBefore { at: at(secs), break_max: Duration::from_secs(90) }
     }
 
     #[test]
     fn rounds_of_other_nodes_are_no_break() {
         let every = Duration::from_secs(60);
         let mut watch = Watch::starting(at(0));
-        assert_eq!(watch.begin_round(&Standing(60), every, before(0)), at(0));
+        assert_eq!(watch.begin_round(&Standing(60), every, Some(before(0))), at(0));
         // For an hour others have swept.
-        assert_eq!(watch.begin_round(&Standing(3660), every, before(3600)), at(0));
-        assert_eq!(watch.begin_round(&Standing(3800), every, before(3709)), at(3800), "nobody did");
+        assert_eq!(watch.begin_round(&Standing(3660), every, Some(before(3600))), at(0));
+        assert_eq!(
+            watch.begin_round(&Standing(3800), every, Some(before(3709))),
+            at(3800),
+            "nobody did"
+        );
     }
 }
