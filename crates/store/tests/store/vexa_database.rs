@@ -17,9 +17,10 @@ use roundsman_core::users::UserId;
 use roundsman_store::conformance::catalog;
 use roundsman_store::postgres::{PostgresOptions, PostgresStore};
 use roundsman_testkit::TestDatabase;
+use roundsman_testkit::postgres::VEXA_SCHEMA;
 use tokio_postgres::Client;
 
-const VEXA: &str = include_str!("vexa_database.sql");
+const VEXA_ROWS: &str = include_str!("vexa_database.sql");
 
 /// 2026-01-01T00:00:00Z: a few minutes after the last row was made.
 const NOW: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
@@ -79,7 +80,8 @@ async fn open() -> (TestDatabase, Client, PostgresStore) {
     // A zone that is not UTC must not move anybody's times.
     let zone = format!("ALTER DATABASE {} SET timezone = 'Asia/Tokyo'", database.name());
     operator.batch_execute(&zone).await.expect("another zone");
-    operator.batch_execute(VEXA).await.expect("Vexa's tables");
+    operator.batch_execute(VEXA_SCHEMA).await.expect("Vexa's tables");
+    operator.batch_execute(VEXA_ROWS).await.expect("Vexa's rows");
     let store = connect(&database).await;
     (database, operator, store)
 }
@@ -150,7 +152,8 @@ fn patient_sweep() -> BotSweep {
 async fn a_vexa_database_is_worked_on_and_not_altered() {
     let database = TestDatabase::create().await.expect("a database");
     let operator = database.connect().await.expect("a connection");
-    operator.batch_execute(VEXA).await.expect("Vexa's tables");
+    operator.batch_execute(VEXA_SCHEMA).await.expect("Vexa's tables");
+    operator.batch_execute(VEXA_ROWS).await.expect("Vexa's rows");
     // Names are described alike whether or not there is a schema with the name of the role.
     operator.batch_execute("SET search_path = public").await.unwrap();
     let (described, settled) = (text(&operator, DESCRIBE).await, text(&operator, SETTLED).await);
