@@ -28,6 +28,10 @@ use crate::jobs::{Handler, HandlerResult, JobContext};
 const LEAVE_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How often a bot that got a signal is looked at.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The longest wait after a runtime that did not answer. No trigger shortens it, so whoever waits for
+/// a bot to come or to go waits at most this much longer than the runtime was away, and a
+/// reservation does not run out meanwhile.
+const UNANSWERED_AGAIN_AFTER_MAX: Duration = Duration::from_secs(5);
 /// How long to wait before looking again at rows that changed under us.
 const CHANGED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// A launcher's reason is cut to this length.
@@ -55,7 +59,7 @@ pub fn supervisor_spec(at_once_max: usize) -> KindSpec {
         heartbeat_every: Duration::from_secs(5),
         deadline: Some(Duration::from_secs(120)),
         max_attempts: None,
-        retry: RetryPolicy { base: Duration::from_secs(1), cap: Duration::from_secs(30) },
+        retry: RetryPolicy { base: Duration::from_secs(1), cap: UNANSWERED_AGAIN_AFTER_MAX },
         merge: MergeRule::Keep,
         concurrency: Some(at_once_max),
         lease_name: Some("bots:{key}"),

@@ -15,11 +15,10 @@ use roundsman_core::ports::{
     EffectStore, EnqueueAnswer, EnqueueRequest, EventAnswer, Heartbeat, HeartbeatAnswer, JobStore,
     KeyStore, KindDepth, ListFilter, ListPage, MeetingFilter, MeetingPage, MeetingRow,
     ProcessStart, PruneReport, PruneRequest, ReserveAnswer, RetryAnswer, RuntimeNote, Scope,
-    StopAnswer, StoreError, SweepReport, SweepRequest, UserStore, WebhookStore,
+    StopAnswer, Store, StoreError, SweepReport, SweepRequest, UserStore, WebhookStore,
 };
 use roundsman_core::users::{ApiToken, NewToken, NewUser, TokenId, User, UserId};
 use roundsman_core::webhooks::{Delivery, Endpoint, EndpointChange, StoredEvent};
-use roundsman_store::sqlite::SqliteStore;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
@@ -52,9 +51,9 @@ impl Gate {
     }
 }
 
-/// Delegates to SQLite, except where a fault is on.
+/// Delegates to a real store, except where a fault is on.
 pub(crate) struct FlakyStore {
-    inner: SqliteStore,
+    inner: Arc<dyn Store>,
     state: Mutex<State>,
 }
 
@@ -67,7 +66,7 @@ struct State {
 }
 
 impl FlakyStore {
-    pub(crate) fn new(inner: SqliteStore) -> Self {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
         FlakyStore { inner, state: Mutex::default() }
     }
 
@@ -140,7 +139,7 @@ macro_rules! delegate {
         impl $port for FlakyStore {
             $(async fn $method(&self, $($name: $kind),*) -> Result<$answer, StoreError> {
                 self.before(stringify!($method), || format!("{:?}", ($(&$name,)*)))?;
-                let answer = $port::$method(&self.inner, $($name),*).await?;
+                let answer = $port::$method(&*self.inner, $($name),*).await?;
                 self.after(stringify!($method)).await?;
                 Ok(answer)
             })*

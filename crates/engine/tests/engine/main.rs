@@ -1,7 +1,8 @@
-//! The engine over a real SQLite database: its loops driven tick by tick with a clock that stands
-//! still, and started for real where waking is what is tested.
+//! The engine over a real database: its loops driven tick by tick with a clock that stands still, and
+//! started for real where waking is what is tested.
 #![cfg(test)]
 
+mod backend;
 mod bots;
 mod flaky;
 mod housekeeping;

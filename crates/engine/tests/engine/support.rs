@@ -13,7 +13,7 @@ use roundsman_core::jobs::{
     WorkerName,
 };
 use roundsman_core::ports::{
-    Clock, EffectStore, EnqueueAnswer, EnqueueRequest, JobStore, ListFilter, ListPage, Scope,
+    Clock, EffectStore, EnqueueAnswer, EnqueueRequest, JobStore, ListFilter, ListPage, Scope, Store,
 };
 use roundsman_core::users::UserId;
 use roundsman_engine::health::Health;
@@ -24,10 +24,11 @@ use roundsman_engine::jobs::{
 use roundsman_engine::metrics::Metrics;
 use roundsman_engine::wake::{WakeListener, Wakes};
 use roundsman_store::sqlite::{SqliteOptions, SqliteStore};
-use roundsman_testkit::{ManualClock, SeededRandom};
+use roundsman_testkit::{ManualClock, SeededRandom, TestDatabase, eventually};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
+use crate::backend::{self, Backend};
 use crate::flaky::FlakyStore;
 
 /// The lease of the kinds in these tests, and how often it is extended.
@@ -93,7 +94,15 @@ pub(crate) struct World {
     pub(crate) tasks: TaskTracker,
     pub(crate) catalog: Arc<KindCatalog>,
     owner: LeaseOwner,
-    _folder: Option<tempfile::TempDir>,
+    /// Goes with the test.
+    _place: Place,
+}
+
+/// Where a test's database is.
+enum Place {
+    Memory,
+    Folder { _folder: tempfile::TempDir },
+    Server { _database: TestDatabase },
 }
 
 impl World {
@@ -106,9 +115,22 @@ impl World {
     pub(crate) fn with(specs: Vec<KindSpec>) -> Self {
         let catalog = catalog(specs);
         let store = SqliteStore::open_in_memory_inline(catalog.clone()).unwrap();
-        let world = World::over(store, catalog, None);
+        let world = World::over(Arc::new(store), catalog, Place::Memory);
         // This database has no threads: there is nothing to wait for.
         world.begun().now_or_never().unwrap()
+    }
+
+    /// Over a database of this sort.
+    pub(crate) async fn on(backend: Backend, specs: Vec<KindSpec>) -> Self {
+        match backend {
+            Backend::Sqlite => World::with(specs),
+            Backend::Postgres => {
+                let catalog = catalog(specs);
+                let (store, database) = backend::postgres(&catalog).await;
+                let place = Place::Server { _database: database };
+                World::over(Arc::new(store), catalog, place).begun().await
+            }
+        }
     }
 
     /// Over a database on disk with its threads.
@@ -117,7 +139,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteOptions::new(folder.path().join("test.db"));
         let store = SqliteStore::open(&options, catalog.clone()).unwrap();
-        World::over(store, catalog, Some(folder)).begun().await
+        World::over(Arc::new(store), catalog, Place::Folder { _folder: folder }).begun().await
     }
 
     /// With this process announced, so that its workers own their leases.
@@ -126,11 +148,7 @@ impl World {
         self
     }
 
-    fn over(
-        store: SqliteStore,
-        catalog: Arc<KindCatalog>,
-        folder: Option<tempfile::TempDir>,
-    ) -> Self {
+    fn over(store: Arc<dyn Store>, catalog: Arc<KindCatalog>, place: Place) -> Self {
         World {
             store: Arc::new(FlakyStore::new(store)),
             clock: Arc::default(),
@@ -140,7 +158,7 @@ impl World {
             tasks: TaskTracker::new(),
             catalog,
             owner: LeaseOwner::Outside,
-            _folder: folder,
+            _place: place,
         }
     }
 
@@ -419,15 +437,17 @@ pub(crate) async fn let_others_run() {
     }
 }
 
-/// Waits for something that tasks on this thread bring about without anybody's help.
+/// Waits for something that tasks on this thread bring about, with nobody's help but a database's.
 pub(crate) async fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    for _ in 0..10_000 {
+    // A database on this thread keeps nobody waiting.
+    for _ in 0..1000 {
         if reached() {
             return;
         }
         tokio::task::yield_now().await;
     }
-    panic!("it never came to this: {what}");
+    let reached = eventually(SOON, async || reached().then_some(())).await;
+    reached.unwrap_or_else(|late| panic!("it never came to this: {what}: {late}"));
 }
 
 /// Waits until so many handlers run: ends are known, though not yet written.

@@ -5,12 +5,23 @@ use roundsman_core::ports::{BotStore, BotTarget, ConfigAnswer, ConfigChange};
 use roundsman_engine::bots::CallbackError;
 
 use super::{BotWorld, exit};
+use crate::backend::{Backend, on_every_database};
 use crate::flaky::Fault;
 use crate::support::secs;
 
-#[tokio::test]
-async fn a_forged_callback_costs_no_statement() {
-    let bots = BotWorld::new().await;
+on_every_database! {
+    a_forged_callback_costs_no_statement
+    callbacks_in_any_order_end_a_bot
+    a_late_callback_is_answered_and_a_late_heartbeat_is_told_to_go
+    an_exit_is_judged_by_what_was_asked_and_where_the_bot_was
+    an_end_is_heard_whatever_the_bot_says_about_it
+    a_heartbeat_learns_the_newest_wishes_whatever_was_lost
+    heartbeats_that_arrive_together_are_written_together
+    a_database_that_is_away_is_an_outage_and_no_verdict
+}
+
+async fn a_forged_callback_costs_no_statement(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let (one, two) = (bots.active().await, bots.active().await);
     let before = bots.world.store.calls("bot_event");
     let connection = one.bot.connection_id.as_str();
@@ -37,8 +48,7 @@ async fn a_forged_callback_costs_no_statement() {
 }
 
 /// B-6: every order of the five callbacks of a life ends it.
-#[tokio::test]
-async fn callbacks_in_any_order_end_a_bot() {
+async fn callbacks_in_any_order_end_a_bot(backend: Backend) {
     let life = [
         BotEvent::Started,
         BotEvent::AtStage(Stage::AwaitingAdmission),
@@ -46,7 +56,7 @@ async fn callbacks_in_any_order_end_a_bot() {
         BotEvent::Leaving,
         exit(0),
     ];
-    let bots = BotWorld::new().await;
+    let bots = BotWorld::new(backend).await;
     for order in orders(&life) {
         let record = bots.launched().await;
         for event in &order {
@@ -68,9 +78,8 @@ async fn callbacks_in_any_order_end_a_bot() {
 }
 
 /// B-7: whatever comes after the end is answered with how it is, and changes nothing.
-#[tokio::test]
-async fn a_late_callback_is_answered_and_a_late_heartbeat_is_told_to_go() {
-    let bots = BotWorld::new().await;
+async fn a_late_callback_is_answered_and_a_late_heartbeat_is_told_to_go(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     let over = bots.says(&record, exit(0)).await;
     bots.world.clock.advance(secs(10));
@@ -86,8 +95,7 @@ async fn a_late_callback_is_answered_and_a_late_heartbeat_is_told_to_go() {
 }
 
 /// B-14: what an exit means.
-#[tokio::test]
-async fn an_exit_is_judged_by_what_was_asked_and_where_the_bot_was() {
+async fn an_exit_is_judged_by_what_was_asked_and_where_the_bot_was(backend: Backend) {
     use BotStatus::{Completed, Failed};
     let cases = [
         // in the meeting, stop wanted, exit code -> status, reason
@@ -100,7 +108,7 @@ async fn an_exit_is_judged_by_what_was_asked_and_where_the_bot_was() {
         (false, true, Some(0), Completed, "stopped"),
     ];
     for (joined, stop, exit_code, status, reason) in cases {
-        let bots = BotWorld::new().await;
+        let bots = BotWorld::new(backend).await;
         let record = if joined { bots.active().await } else { bots.launched().await };
         if stop {
             bots.stop(&record).await;
@@ -115,9 +123,8 @@ async fn an_exit_is_judged_by_what_was_asked_and_where_the_bot_was() {
     }
 }
 
-#[tokio::test]
-async fn an_end_is_heard_whatever_the_bot_says_about_it() {
-    let bots = BotWorld::new().await;
+async fn an_end_is_heard_whatever_the_bot_says_about_it(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     let report = ExitReport {
         exit_code: Some(1),
@@ -139,9 +146,8 @@ async fn an_end_is_heard_whatever_the_bot_says_about_it() {
 }
 
 /// B-17: wishes are numbered, every heartbeat repeats the newest, and the bot says what it has.
-#[tokio::test]
-async fn a_heartbeat_learns_the_newest_wishes_whatever_was_lost() {
-    let bots = BotWorld::new().await;
+async fn a_heartbeat_learns_the_newest_wishes_whatever_was_lost(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     let target = BotTarget::Meeting(record.meeting.id);
     for language in ["de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt"] {
@@ -165,9 +171,8 @@ async fn a_heartbeat_learns_the_newest_wishes_whatever_was_lost() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn heartbeats_that_arrive_together_are_written_together() {
-    let bots = BotWorld::with_limit(100).await;
+async fn heartbeats_that_arrive_together_are_written_together(backend: Backend) {
+    let bots = BotWorld::with_limit(backend, 100).await;
     let mut records = Vec::new();
     for _ in 0..50 {
         records.push(bots.active().await);
@@ -183,9 +188,8 @@ async fn heartbeats_that_arrive_together_are_written_together() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn a_database_that_is_away_is_an_outage_and_no_verdict() {
-    let bots = BotWorld::new().await;
+async fn a_database_that_is_away_is_an_outage_and_no_verdict(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     let (token, connection) = (bots.token(&record), record.bot.connection_id.as_str());
     for fault in [Fault::Down, Fault::AnswerLost] {

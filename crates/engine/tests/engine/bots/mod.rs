@@ -28,10 +28,13 @@ use roundsman_engine::webhooks::webhook_specs;
 use tokio_util::sync::CancellationToken;
 
 use self::launcher::FakeLauncher;
+use crate::backend::Backend;
 use crate::support::{World, secs, until_running};
 
 const LEAVE_GRACE: Duration = Duration::from_secs(30);
 const KILL_GRACE: Duration = Duration::from_secs(8);
+/// What waits for a runtime is done this long after it answers again.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Everything about bots over one fresh database, with one user who may have ten.
 struct BotWorld {
@@ -47,13 +50,13 @@ struct BotWorld {
 }
 
 impl BotWorld {
-    async fn new() -> Self {
-        Self::with_limit(10).await
+    async fn new(backend: Backend) -> Self {
+        Self::with_limit(backend, 10).await
     }
 
-    async fn with_limit(max_concurrent_bots: i32) -> Self {
+    async fn with_limit(backend: Backend, max_concurrent_bots: i32) -> Self {
         let specs = bot_specs(16).into_iter().chain(webhook_specs()).collect();
-        let world = World::with(specs);
+        let world = World::on(backend, specs).await;
         let launcher = Arc::new(FakeLauncher::default());
         let bus: Arc<dyn Bus> =
             Arc::new(LocalBus::new(&BusLimits::default(), &CancellationToken::new()));

@@ -4,13 +4,29 @@ use roundsman_core::bots::{BotEvent, BotStatus, ExitReport};
 use roundsman_core::ports::{BotStore, BotTarget, StopAnswer};
 
 use super::launcher::Mishap;
-use super::{BotWorld, KILL_GRACE, LEAVE_GRACE, exit};
+use super::{BACK_WITHIN, BotWorld, KILL_GRACE, LEAVE_GRACE, exit};
+use crate::backend::{Backend, on_every_database};
 use crate::flaky::Fault;
 use crate::support::secs;
 
-#[tokio::test]
-async fn a_bot_that_leaves_when_told_completes_and_is_cleared_away() {
-    let bots = BotWorld::new().await;
+on_every_database! {
+    a_bot_that_leaves_when_told_completes_and_is_cleared_away
+    a_deaf_bot_is_gone_in_time
+    a_bot_that_hears_its_signal_completes_with_its_code
+    a_bot_that_crashes_while_leaving_has_failed
+    one_that_was_never_launched_is_over_at_once_and_never_starts
+    one_that_was_launched_and_has_not_spoken_gets_its_signal_at_once
+    wishes_that_are_repeated_all_the_time_delay_nothing
+    after_a_long_pause_a_bot_still_gets_its_signal_first
+    a_runtime_that_does_not_answer_ends_no_row_but_the_stop_is_not_forgotten
+    a_signal_or_a_look_that_is_not_answered_saves_no_bot
+    a_process_that_dies_between_any_two_steps_leaves_nothing_behind
+    what_is_over_is_removed_however_long_it_takes
+    what_is_over_or_unknown_cannot_be_stopped
+}
+
+async fn a_bot_that_leaves_when_told_completes_and_is_cleared_away(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     bots.stop(&record).await;
     assert_eq!(bots.status(&record).await, BotStatus::Active, "a wish is no status");
@@ -28,10 +44,9 @@ async fn a_bot_that_leaves_when_told_completes_and_is_cleared_away() {
 }
 
 /// B-10: nobody hears the command, and the bot hears no signal either.
-#[tokio::test]
-async fn a_deaf_bot_is_gone_in_time() {
+async fn a_deaf_bot_is_gone_in_time(backend: Backend) {
     for status in [BotStatus::Starting, BotStatus::Active, BotStatus::Stopping] {
-        let bots = BotWorld::new().await;
+        let bots = BotWorld::new(backend).await;
         bots.launcher.make_deaf();
         let record = bots.launched().await;
         bots.says(&record, BotEvent::Started).await;
@@ -54,9 +69,8 @@ async fn a_deaf_bot_is_gone_in_time() {
     }
 }
 
-#[tokio::test]
-async fn a_bot_that_hears_its_signal_completes_with_its_code() {
-    let bots = BotWorld::new().await;
+async fn a_bot_that_hears_its_signal_completes_with_its_code(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     bots.stop(&record).await;
     bots.run_due().await;
@@ -68,9 +82,8 @@ async fn a_bot_that_hears_its_signal_completes_with_its_code() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn a_bot_that_crashes_while_leaving_has_failed() {
-    let bots = BotWorld::new().await;
+async fn a_bot_that_crashes_while_leaving_has_failed(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     bots.stop(&record).await;
     bots.launcher.exit(record.workload(), Some(1));
@@ -82,9 +95,8 @@ async fn a_bot_that_crashes_while_leaving_has_failed() {
 }
 
 /// B-9: before the launch.
-#[tokio::test]
-async fn one_that_was_never_launched_is_over_at_once_and_never_starts() {
-    let bots = BotWorld::new().await;
+async fn one_that_was_never_launched_is_over_at_once_and_never_starts(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.start("abc-defg-hij").await.unwrap();
     bots.stop(&record).await;
     bots.run_due().await;
@@ -97,9 +109,8 @@ async fn one_that_was_never_launched_is_over_at_once_and_never_starts() {
 }
 
 /// B-9: after the launch, before the bot spoke.
-#[tokio::test]
-async fn one_that_was_launched_and_has_not_spoken_gets_its_signal_at_once() {
-    let bots = BotWorld::new().await;
+async fn one_that_was_launched_and_has_not_spoken_gets_its_signal_at_once(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     bots.launcher.make_deaf();
     let record = bots.launched().await;
     bots.stop(&record).await;
@@ -115,9 +126,8 @@ async fn one_that_was_launched_and_has_not_spoken_gets_its_signal_at_once() {
 }
 
 /// Somebody who asks again and again must not keep the bot alive by it.
-#[tokio::test]
-async fn wishes_that_are_repeated_all_the_time_delay_nothing() {
-    let bots = BotWorld::new().await;
+async fn wishes_that_are_repeated_all_the_time_delay_nothing(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     bots.launcher.make_deaf();
     let record = bots.active().await;
     for _ in 0..=(LEAVE_GRACE + KILL_GRACE).as_secs() {
@@ -138,9 +148,8 @@ async fn wishes_that_are_repeated_all_the_time_delay_nothing() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn after_a_long_pause_a_bot_still_gets_its_signal_first() {
-    let mut bots = BotWorld::new().await;
+async fn after_a_long_pause_a_bot_still_gets_its_signal_first(backend: Backend) {
+    let mut bots = BotWorld::new(backend).await;
     bots.launcher.make_deaf();
     let record = bots.active().await;
     bots.stop(&record).await;
@@ -155,47 +164,51 @@ async fn after_a_long_pause_a_bot_still_gets_its_signal_first() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn a_runtime_that_does_not_answer_ends_no_row_but_the_stop_is_not_forgotten() {
-    for call in ["look", "remove"] {
+async fn a_runtime_that_does_not_answer_ends_no_row_but_the_stop_is_not_forgotten(
+    backend: Backend,
+) {
+    for calls in [&["remove"][..], &["look", "remove"], &["terminate", "look", "remove"]] {
         for mishap in [Mishap::Down, Mishap::AnswerLost] {
-            let bots = BotWorld::new().await;
+            let bots = BotWorld::new(backend).await;
+            bots.launcher.make_deaf();
+            let record = bots.active().await;
+            bots.stop(&record).await;
+            for call in calls {
+                bots.launcher.set(call, mishap.clone());
+            }
+            bots.pass(secs(90)).await;
+            assert_eq!(bots.status(&record).await, BotStatus::Active, "{calls:?} {mishap:?}");
+            bots.launcher.mend();
+            // After so long it gets its signal once more.
+            bots.pass(BACK_WITHIN + KILL_GRACE).await;
+            assert_eq!(bots.status(&record).await, BotStatus::Completed, "{calls:?} {mishap:?}");
+            assert_eq!(bots.launcher.all(), [], "{calls:?} {mishap:?}");
+            bots.check().await;
+        }
+    }
+}
+
+async fn a_signal_or_a_look_that_is_not_answered_saves_no_bot(backend: Backend) {
+    for call in ["terminate", "look"] {
+        for mishap in [Mishap::Down, Mishap::AnswerLost] {
+            let bots = BotWorld::new(backend).await;
             bots.launcher.make_deaf();
             let record = bots.active().await;
             bots.stop(&record).await;
             bots.launcher.set(call, mishap.clone());
-            bots.pass(secs(90)).await;
-            assert_eq!(bots.status(&record).await, BotStatus::Active, "{call} {mishap:?}");
-            bots.launcher.mend();
-            bots.pass(secs(45)).await;
-            assert_eq!(bots.status(&record).await, BotStatus::Completed, "{call} {mishap:?}");
+            bots.pass(LEAVE_GRACE + KILL_GRACE + BACK_WITHIN).await;
+            let after = bots.record(record.meeting.id).await;
+            assert_eq!(after.status, BotStatus::Completed, "{call} {mishap:?}");
+            assert_eq!(after.bot.end_reason.as_deref(), Some("killed"), "{call} {mishap:?}");
             assert_eq!(bots.launcher.all(), [], "{call} {mishap:?}");
             bots.check().await;
         }
     }
 }
 
-#[tokio::test]
-async fn a_signal_that_is_not_answered_delays_nothing() {
-    for mishap in [Mishap::Down, Mishap::AnswerLost] {
-        let bots = BotWorld::new().await;
-        bots.launcher.make_deaf();
-        let record = bots.active().await;
-        bots.stop(&record).await;
-        bots.launcher.set("terminate", mishap);
-        bots.pass(secs(90)).await;
-        bots.launcher.mend();
-        bots.pass(secs(45)).await;
-        assert_eq!(bots.status(&record).await, BotStatus::Completed);
-        assert_eq!(bots.launcher.all(), []);
-        bots.check().await;
-    }
-}
-
-#[tokio::test]
-async fn a_process_that_dies_between_any_two_steps_leaves_nothing_behind() {
+async fn a_process_that_dies_between_any_two_steps_leaves_nothing_behind(backend: Backend) {
     for lost in ["wish_stop", "bot_event", "settle"] {
-        let mut bots = BotWorld::new().await;
+        let mut bots = BotWorld::new(backend).await;
         bots.launcher.make_deaf();
         let record = bots.active().await;
         bots.world.store.set(lost, Fault::AnswerLost);
@@ -222,23 +235,21 @@ async fn a_process_that_dies_between_any_two_steps_leaves_nothing_behind() {
 }
 
 /// A terminal row always ends with its workload removed, however long the runtime is away.
-#[tokio::test]
-async fn what_is_over_is_removed_however_long_it_takes() {
-    let bots = BotWorld::new().await;
+async fn what_is_over_is_removed_however_long_it_takes(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     bots.launcher.set("remove", Mishap::Down);
     bots.says(&record, exit(0)).await;
     bots.pass(secs(300)).await;
     assert!(bots.launcher.is_running(record.workload()));
     bots.launcher.mend();
-    bots.pass(secs(31)).await;
+    bots.pass(BACK_WITHIN).await;
     assert_eq!(bots.launcher.all(), []);
     bots.check().await;
 }
 
-#[tokio::test]
-async fn what_is_over_or_unknown_cannot_be_stopped() {
-    let bots = BotWorld::new().await;
+async fn what_is_over_or_unknown_cannot_be_stopped(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     let report = ExitReport { exit_code: Some(0), ..ExitReport::default() };
     bots.says(&record, BotEvent::Exited(report)).await;

@@ -5,11 +5,25 @@ use roundsman_core::ports::Clock;
 
 use super::launcher::Mishap;
 use super::{BotWorld, exit};
+use crate::backend::{Backend, on_every_database};
 use crate::flaky::Fault;
 use crate::support::secs;
 
-#[tokio::test]
-async fn each_state_has_its_patience() {
+on_every_database! {
+    each_state_has_its_patience
+    a_bot_that_is_heard_lives_until_its_longest_time_is_over
+    after_an_outage_of_ours_nobody_is_given_up_before_they_had_time_to_report
+    a_start_a_pause_and_a_clock_that_was_set_begin_anew
+    a_bot_whose_media_stands_still_is_given_up
+    a_runtime_that_is_wrong_once_ends_nothing
+    a_bot_that_only_its_runtime_knows_is_not_given_up_while_that_is_away
+    a_bot_that_is_gone_for_good_is_found_by_two_looks
+    one_that_is_still_being_launched_is_not_missing
+    workloads_of_nobody_are_removed_and_those_of_live_bots_are_not
+    one_round_gives_up_a_bounded_number_and_says_so
+}
+
+async fn each_state_has_its_patience(backend: Backend) {
     let cases = [
         (BotStatus::Reserved, 5, "never_started"),
         (BotStatus::Starting, 10, "join_timeout"),
@@ -17,7 +31,7 @@ async fn each_state_has_its_patience() {
         (BotStatus::Stopping, 2, "stop_timeout"),
     ];
     for (status, minutes, reason) in cases {
-        let bots = BotWorld::new().await;
+        let bots = BotWorld::new(backend).await;
         bots.sweep().await;
         let record = bots.launched().await;
         let life = [BotEvent::Started, BotEvent::Joined, BotEvent::Leaving];
@@ -38,9 +52,8 @@ async fn each_state_has_its_patience() {
     }
 }
 
-#[tokio::test]
-async fn a_bot_that_is_heard_lives_until_its_longest_time_is_over() {
-    let bots = BotWorld::new().await;
+async fn a_bot_that_is_heard_lives_until_its_longest_time_is_over(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     bots.sweep().await;
     let record = bots.active().await;
     bots.minutes(30, std::slice::from_ref(&record)).await;
@@ -55,9 +68,10 @@ async fn a_bot_that_is_heard_lives_until_its_longest_time_is_over() {
 }
 
 /// B-12: the database was away, so that nobody could be heard.
-#[tokio::test]
-async fn after_an_outage_of_ours_nobody_is_given_up_before_they_had_time_to_report() {
-    let bots = BotWorld::with_limit(100).await;
+async fn after_an_outage_of_ours_nobody_is_given_up_before_they_had_time_to_report(
+    backend: Backend,
+) {
+    let bots = BotWorld::with_limit(backend, 100).await;
     bots.sweep().await;
     let mut records = Vec::new();
     for _ in 0..20 {
@@ -86,10 +100,9 @@ async fn after_an_outage_of_ours_nobody_is_given_up_before_they_had_time_to_repo
 }
 
 /// B-12: the process was stopped, paused, or its clock was set.
-#[tokio::test]
-async fn a_start_a_pause_and_a_clock_that_was_set_begin_anew() {
+async fn a_start_a_pause_and_a_clock_that_was_set_begin_anew(backend: Backend) {
     for break_of in ["start", "pause", "clock forward", "clock back"] {
-        let mut bots = BotWorld::new().await;
+        let mut bots = BotWorld::new(backend).await;
         bots.sweep().await;
         let record = bots.active().await;
         bots.minutes(1, std::slice::from_ref(&record)).await;
@@ -112,9 +125,8 @@ async fn a_start_a_pause_and_a_clock_that_was_set_begin_anew() {
 }
 
 /// B-13: the process lives and its media is dead.
-#[tokio::test]
-async fn a_bot_whose_media_stands_still_is_given_up() {
-    let bots = BotWorld::new().await;
+async fn a_bot_whose_media_stands_still_is_given_up(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     bots.sweep().await;
     let record = bots.active().await;
     let (token, connection) = (bots.token(&record), record.bot.connection_id.as_str());
@@ -138,9 +150,8 @@ async fn a_bot_whose_media_stands_still_is_given_up() {
 }
 
 /// B-15: errors, a single absence and half a list end nothing.
-#[tokio::test]
-async fn a_runtime_that_is_wrong_once_ends_nothing() {
-    let bots = BotWorld::new().await;
+async fn a_runtime_that_is_wrong_once_ends_nothing(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     bots.sweep().await;
     let record = bots.active().await;
     let alive = std::slice::from_ref(&record);
@@ -164,9 +175,8 @@ async fn a_runtime_that_is_wrong_once_ends_nothing() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn a_bot_that_only_its_runtime_knows_is_not_given_up_while_that_is_away() {
-    let bots = BotWorld::new().await;
+async fn a_bot_that_only_its_runtime_knows_is_not_given_up_while_that_is_away(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     bots.sweep().await;
     let stock = bots.launched().await;
     let (token, connection) = (bots.token(&stock), stock.bot.connection_id.as_str());
@@ -180,10 +190,9 @@ async fn a_bot_that_only_its_runtime_knows_is_not_given_up_while_that_is_away() 
     bots.check().await;
 }
 
-#[tokio::test]
-async fn a_bot_that_is_gone_for_good_is_found_by_two_looks() {
+async fn a_bot_that_is_gone_for_good_is_found_by_two_looks(backend: Backend) {
     for crashed in [true, false] {
-        let bots = BotWorld::new().await;
+        let bots = BotWorld::new(backend).await;
         bots.sweep().await;
         let record = bots.active().await;
         if crashed {
@@ -204,9 +213,8 @@ async fn a_bot_that_is_gone_for_good_is_found_by_two_looks() {
     }
 }
 
-#[tokio::test]
-async fn one_that_is_still_being_launched_is_not_missing() {
-    let bots = BotWorld::new().await;
+async fn one_that_is_still_being_launched_is_not_missing(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     bots.sweep().await;
     let record = bots.start("abc-defg-hij").await.unwrap();
     // The launch takes longer than two rounds; nothing runs yet.
@@ -221,9 +229,8 @@ async fn one_that_is_still_being_launched_is_not_missing() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn workloads_of_nobody_are_removed_and_those_of_live_bots_are_not() {
-    let bots = BotWorld::new().await;
+async fn workloads_of_nobody_are_removed_and_those_of_live_bots_are_not(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     let over = bots.active().await;
     bots.says(&over, exit(0)).await;
@@ -249,9 +256,8 @@ async fn workloads_of_nobody_are_removed_and_those_of_live_bots_are_not() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn one_round_gives_up_a_bounded_number_and_says_so() {
-    let mut bots = BotWorld::with_limit(1000).await;
+async fn one_round_gives_up_a_bounded_number_and_says_so(backend: Backend) {
+    let mut bots = BotWorld::with_limit(backend, 1000).await;
     bots.sweep().await;
     for _ in 0..30 {
         bots.active().await;

@@ -14,11 +14,25 @@ use roundsman_engine::bots::StartError;
 use serde_json::{Value, json};
 
 use super::{BotWorld, exit, wish};
+use crate::backend::{Backend, on_every_database};
 use crate::support::{lane, soon, woken};
 
-#[tokio::test]
-async fn the_limit_counts_everything_that_is_not_over() {
-    let bots = BotWorld::with_limit(2).await;
+on_every_database! {
+    the_limit_counts_everything_that_is_not_over
+    a_limit_of_zero_means_none_and_a_meeting_has_one_bot
+    every_status_is_told_on_the_meetings_channel_in_order
+    commands_go_out_on_both_channels_of_a_bot
+    whoever_has_work_from_it_is_woken
+    wishes_never_touch_the_meeting
+    a_configuration_is_checked_and_refused_in_the_wrong_state
+    what_no_database_can_hold_is_not_asked_for
+    meetings_are_listed_newest_first_and_page_by_page
+    the_work_after_a_meeting_is_done_once
+    nothing_waits_for_the_bus
+}
+
+async fn the_limit_counts_everything_that_is_not_over(backend: Backend) {
+    let bots = BotWorld::with_limit(backend, 2).await;
     let first = bots.active().await;
     bots.stop(&first).await;
     bots.says(&first, BotEvent::Leaving).await;
@@ -33,13 +47,12 @@ async fn the_limit_counts_everything_that_is_not_over() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn a_limit_of_zero_means_none_and_a_meeting_has_one_bot() {
-    let none = BotWorld::with_limit(0).await;
+async fn a_limit_of_zero_means_none_and_a_meeting_has_one_bot(backend: Backend) {
+    let none = BotWorld::with_limit(backend, 0).await;
     let refused = none.start("abc-defg-hij").await.unwrap_err();
     assert!(matches!(refused, StartError::LimitReached { live: 0, max: 0 }), "{refused:?}");
 
-    let bots = BotWorld::new().await;
+    let bots = BotWorld::new(backend).await;
     let record = bots.start("abc-defg-hij").await.unwrap();
     let refused = bots.start("abc-defg-hij").await.unwrap_err();
     let expected = record.meeting.id;
@@ -59,9 +72,8 @@ async fn message(subscription: &mut Box<dyn BusSubscription>) -> Value {
     }
 }
 
-#[tokio::test]
-async fn every_status_is_told_on_the_meetings_channel_in_order() {
-    let bots = BotWorld::new().await;
+async fn every_status_is_told_on_the_meetings_channel_in_order(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.launched().await;
     let topic = format!("bm:meeting:{}:status", record.meeting.id);
     let mut told = bots.bus.subscribe(&topic).await.unwrap();
@@ -77,9 +89,8 @@ async fn every_status_is_told_on_the_meetings_channel_in_order() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn commands_go_out_on_both_channels_of_a_bot() {
-    let bots = BotWorld::new().await;
+async fn commands_go_out_on_both_channels_of_a_bot(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     let id = record.meeting.id.get();
     let topics = [
@@ -113,9 +124,8 @@ async fn commands_go_out_on_both_channels_of_a_bot() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn whoever_has_work_from_it_is_woken() {
-    let bots = BotWorld::new().await;
+async fn whoever_has_work_from_it_is_woken(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let wakes = &bots.world.wakes;
     let supervise = wakes.listen(&[lane(SUPERVISE_KIND)]);
     let finish = wakes.listen(&[lane(FINISH_KIND)]);
@@ -131,9 +141,8 @@ async fn whoever_has_work_from_it_is_woken() {
 }
 
 /// Neither a stop nor a configuration writes a row of `meetings`.
-#[tokio::test]
-async fn wishes_never_touch_the_meeting() {
-    let bots = BotWorld::new().await;
+async fn wishes_never_touch_the_meeting(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.active().await;
     let before = bots.record(record.meeting.id).await.meeting;
     bots.world.clock.advance(crate::support::secs(5));
@@ -144,9 +153,8 @@ async fn wishes_never_touch_the_meeting() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn a_configuration_is_checked_and_refused_in_the_wrong_state() {
-    let bots = BotWorld::new().await;
+async fn a_configuration_is_checked_and_refused_in_the_wrong_state(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let record = bots.launched().await;
     let target = BotTarget::Meeting(record.meeting.id);
     let change = |language: &str, only_active| ConfigChange {
@@ -164,9 +172,8 @@ async fn a_configuration_is_checked_and_refused_in_the_wrong_state() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn what_no_database_can_hold_is_not_asked_for() {
-    let bots = BotWorld::new().await;
+async fn what_no_database_can_hold_is_not_asked_for(backend: Backend) {
+    let bots = BotWorld::new(backend).await;
     let platform = roundsman_core::bots::Platform::Zoom;
     let target = BotTarget::Address { platform, native_id: "1\u{0}2".to_owned() };
     assert_eq!(bots.bots.meeting(bots.user, target.clone()).await.unwrap(), None);
@@ -186,9 +193,8 @@ async fn what_no_database_can_hold_is_not_asked_for() {
     bots.check().await;
 }
 
-#[tokio::test]
-async fn meetings_are_listed_newest_first_and_page_by_page() {
-    let bots = BotWorld::with_limit(5).await;
+async fn meetings_are_listed_newest_first_and_page_by_page(backend: Backend) {
+    let bots = BotWorld::with_limit(backend, 5).await;
     let mut ids = Vec::new();
     for _ in 0..5 {
         ids.push(bots.launched().await.meeting.id);
@@ -208,9 +214,8 @@ async fn meetings_are_listed_newest_first_and_page_by_page() {
 }
 
 /// B-16: the work after a meeting is done once, whatever dies in between.
-#[tokio::test]
-async fn the_work_after_a_meeting_is_done_once() {
-    let mut bots = BotWorld::new().await;
+async fn the_work_after_a_meeting_is_done_once(backend: Backend) {
+    let mut bots = BotWorld::new(backend).await;
     let data = json!({ "webhook_url": "https://example.org/hook" }).to_string();
     let mut user = bots.world.store.user(bots.user).await.unwrap().unwrap();
     user.data = data;
@@ -235,8 +240,7 @@ async fn the_work_after_a_meeting_is_done_once() {
 }
 
 /// A bus that hangs or is away keeps nobody waiting.
-#[tokio::test]
-async fn nothing_waits_for_the_bus() {
+async fn nothing_waits_for_the_bus(backend: Backend) {
     use roundsman_core::ports::{Bus, BusError};
 
     struct Hanging;
@@ -257,7 +261,7 @@ async fn nothing_waits_for_the_bus() {
         }
     }
 
-    let mut bots = BotWorld::new().await;
+    let mut bots = BotWorld::new(backend).await;
     bots.use_bus(std::sync::Arc::new(Hanging));
     for _ in 0..3 {
         let record = soon(bots.active()).await;

@@ -97,7 +97,10 @@ async fn wait_only(podman: &PodmanService, others: &[&str]) -> Result<()> {
         let left = podman.containers().await.ok()?;
         (left == others).then_some(())
     });
-    gone.await.with_context(|| "containers are left".to_owned())?;
+    if let Err(late) = gone.await {
+        let left = podman.containers().await;
+        return Err(late).with_context(|| format!("not only {others:?} are left but {left:?}"));
+    }
     Ok(())
 }
 
@@ -223,36 +226,52 @@ async fn a_container_of_nobody_is_removed() {
 #[tokio::test]
 async fn an_engine_that_is_away_ends_nobody() {
     async fn run() -> Result<()> {
-        let mut podman = engine().await?;
+        let mut podman = engine().await.context("the engine")?;
         let site = BotSite::sqlite()?;
-        let mut node = site.site.start(options(&site, &podman)).await?;
+        // Being away for long is what the sweep ends a reservation for: not within this test.
+        let options = options(&site, &podman).env("ROUNDSMAN_BOTS_RESERVED_SECS_MAX", "600");
+        let mut node = site.site.start(options).await?;
         let user = site.user("steady", 3).await?;
         let (stays, leaves) = (user.start("normal", 1).await?, user.start("normal", 2).await?);
         for id in [stays, leaves] {
-            user.wait_for(id, "active", PATIENCE).await?;
+            user.wait_for(id, "active", PATIENCE).await.context("before the engine dies")?;
         }
-        podman.kill_9().await?;
-        // Whoever speaks for itself goes on doing so, and may leave.
-        let comes = user.start("normal", 3).await?;
-        user.stop(leaves).await?;
-        user.wait_for(leaves, "completed", PATIENCE).await?;
-        nothing_changes(&user, &[(stays, "active"), (comes, "reserved")]).await?;
+        let comes =
+            while_dead(&mut podman, &user, stays, leaves).await.context("without engine")?;
         podman.start_again().await?;
-        user.wait_for(comes, "active", PATIENCE).await?;
-        ensure!(user.meeting(stays).await?["state"] == "active");
+        user.wait_for(comes, "active", PATIENCE).await.context("when the engine is back")?;
+        let kept = user.meeting(stays).await?;
+        ensure!(kept["state"] == "active", "when the engine is back: {kept}");
 
         // The same for one that takes connections and says nothing.
-        podman.pause().await?;
-        nothing_changes(&user, &[(stays, "active"), (comes, "active")]).await?;
+        podman.pause().await.context("the engine is not paused")?;
+        let expected = [(stays, "active"), (comes, "active")];
+        nothing_changes(&user, &expected).await.context("with an engine that says nothing")?;
         podman.resume()?;
         for id in [stays, comes] {
             user.stop(id).await?;
-            user.wait_for(id, "completed", PATIENCE).await?;
+            user.wait_for(id, "completed", PATIENCE).await.context("after the engine's pause")?;
         }
         wait_only(&podman, &[]).await?;
-        site.end(&mut node).await
+        site.end(&mut node).await.context("at the end")
     }
     run().await.unwrap();
+}
+
+/// Kills the engine; whoever speaks for itself goes on doing so, and may leave. Returns one that
+/// waits for the engine.
+async fn while_dead(
+    podman: &mut PodmanService,
+    user: &User,
+    stays: i64,
+    leaves: i64,
+) -> Result<i64> {
+    podman.kill_9().await?;
+    let comes = user.start("normal", 3).await?;
+    user.stop(leaves).await?;
+    user.wait_for(leaves, "completed", PATIENCE).await?;
+    nothing_changes(user, &[(stays, "active"), (comes, "reserved")]).await?;
+    Ok(comes)
 }
 
 /// For longer than a silent bot would have lived.
