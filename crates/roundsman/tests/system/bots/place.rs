@@ -21,8 +21,8 @@ use crate::site::{ADMIN_TOKEN, Backend, Node, SOON, Site};
 
 /// The shortest that a bot takes for the time between two heartbeats.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
-/// An active bot that is silent for this long is given up: more than three heartbeats.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(4);
+/// An active bot that is silent for this long is given up: a busy machine swallows heartbeats.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(8);
 pub(crate) const LEAVE_GRACE: Duration = Duration::from_secs(2);
 pub(crate) const KILL_GRACE: Duration = Duration::from_secs(1);
 /// What two busy cores and a debug build may add to any of these.
@@ -36,7 +36,7 @@ const SETTINGS: [(&str, &str); 10] = [
     ("ROUNDSMAN_BOTS_SWEEP_SECS", "0.3"),
     ("ROUNDSMAN_BOTS_RESERVED_SECS_MAX", "30"),
     ("ROUNDSMAN_BOTS_STARTING_SECS_MAX", "30"),
-    ("ROUNDSMAN_BOTS_ACTIVE_SILENCE_SECS_MAX", "4"),
+    ("ROUNDSMAN_BOTS_ACTIVE_SILENCE_SECS_MAX", "8"),
     ("ROUNDSMAN_BOTS_STOPPING_SECS_MAX", "20"),
     ("ROUNDSMAN_BOTS_LEAVE_GRACE_SECS", "2"),
     ("ROUNDSMAN_BOTS_KILL_GRACE_SECS", "1"),
