@@ -121,9 +121,29 @@ fn mark_of(pid: Pid) -> Option<String> {
 /// Read by hand: a group outside this namespace has the number 0, which the system call's wrapper
 /// does not expect.
 fn group_of(pid: Pid) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    group_in(&fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?)
+}
+
+/// A process that is just being taken away has the group -1: none, and nothing to be signalled.
+fn group_in(stat: &str) -> Option<Pid> {
     // The name of the program, in parentheses, may contain anything.
     let (_, after_name) = stat.rsplit_once(") ")?;
     let group: i32 = after_name.split(' ').nth(2)?.parse().ok()?;
-    Pid::from_raw(group)
+    if group > 0 { Pid::from_raw(group) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_is_read_behind_whatever_the_program_is_called() {
+        assert_eq!(group_in("7 (a) b (c) S 1 42 42 0 -1 4194560"), Pid::from_raw(42));
+    }
+
+    #[test]
+    fn a_group_of_another_namespace_or_of_a_process_being_taken_away_is_none() {
+        assert_eq!(group_in("7 (sh) S 1 0 0 0 -1 4194560"), None);
+        assert_eq!(group_in("7 (sh) X 0 -1 -1 0 -1 4194564"), None);
+    }
 }
