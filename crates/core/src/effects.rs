@@ -67,6 +67,44 @@ pub struct Frame {
     pub at: Timestamp,
 }
 
+impl Frame {
+    /// As listeners get it: the body with its place in the stream.
+    pub fn wire(&self) -> String {
+        with_seq(self.body.as_str(), self.seq)
+    }
+
+    /// Where whoever listens outside hears it.
+    pub fn channel(&self) -> FrameChannel {
+        #[derive(serde::Deserialize)]
+        struct Typed<'a> {
+            #[serde(rename = "type", borrow, default)]
+            name: std::borrow::Cow<'a, str>,
+        }
+        match serde_json::from_str::<Typed<'_>>(self.body.as_str()) {
+            Ok(typed) if typed.name.starts_with("transcript.") => FrameChannel::Transcript,
+            _ => FrameChannel::Status,
+        }
+    }
+}
+
+/// What a frame of a meeting is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FrameChannel {
+    /// How the meeting and its bot are.
+    Status,
+    /// What is said.
+    Transcript,
+}
+
+/// The body of a frame, which is a JSON object, with its place added.
+pub fn with_seq(body: &str, seq: i64) -> String {
+    match body.strip_prefix('{') {
+        Some("}") => format!("{{\"seq\":{seq}}}"),
+        Some(members) => format!("{{\"seq\":{seq},{members}"),
+        None => body.to_owned(),
+    }
+}
+
 /// Replays the steps of one entity: each must begin where the one before it ended. Returns the
 /// state they lead to.
 pub fn replay<'a>(
@@ -126,6 +164,23 @@ mod tests {
         let log = [step(1, None, "active"), step(2, Some("active"), "revoked")];
         assert_eq!(replay(&log), Ok(Some("revoked")));
         assert_eq!(replay(&[]), Ok(None));
+    }
+
+    #[test]
+    fn a_frame_shows_its_place_and_belongs_to_a_channel() {
+        let frame = |body: &str| Frame {
+            stream: "meeting:7".to_owned(),
+            seq: 3,
+            body: Json::from_stored(body.to_owned()),
+            at: Timestamp::EPOCH,
+        };
+        let said = frame(r#"{"type":"transcript.mutable","ts":"x"}"#);
+        assert_eq!(said.wire(), r#"{"seq":3,"type":"transcript.mutable","ts":"x"}"#);
+        assert_eq!(said.channel(), FrameChannel::Transcript);
+        let status = frame(r#"{"meeting":{},"type":"meeting.status"}"#);
+        assert_eq!(status.channel(), FrameChannel::Status);
+        assert_eq!(frame("{}").wire(), r#"{"seq":3}"#);
+        assert_eq!(frame("1").wire(), "1");
     }
 
     #[test]

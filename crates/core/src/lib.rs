@@ -11,6 +11,7 @@ pub mod jobs;
 pub mod limits;
 pub mod ports;
 pub mod time;
+pub mod transcripts;
 pub mod users;
 pub mod webhooks;
 

@@ -22,9 +22,13 @@ const TOKEN_BYTES_MAX: usize = 4096;
 /// How far the clocks of those who sign and those who check may differ.
 const LEEWAY_SECS: i64 = 30;
 
-/// Signs and checks meeting tokens.
+/// Signs and checks meeting tokens: signs with one key and accepts the older ones too, so that a
+/// key can be changed while meetings go on.
 #[derive(Clone)]
-pub struct MeetingTokens(Vec<u8>);
+pub struct MeetingTokens {
+    key: Vec<u8>,
+    older_keys: Vec<Vec<u8>>,
+}
 
 /// Whom a token speaks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +68,14 @@ struct Claims {
 
 impl MeetingTokens {
     pub fn new(key: &[u8]) -> Self {
-        MeetingTokens(key.to_vec())
+        MeetingTokens { key: key.to_vec(), older_keys: Vec::new() }
+    }
+
+    /// Accepts what was signed with these as well.
+    #[must_use]
+    pub fn accepting(mut self, older_keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        self.older_keys.extend(older_keys);
+        self
     }
 
     /// A token that holds from `issued` to `until`. `jti` names this one token.
@@ -90,22 +101,37 @@ impl MeetingTokens {
         };
         let claims = serde_json::to_string(&claims).expect("claims are plain text and numbers");
         let signed = format!("{}.{}", encode(HEADER.as_bytes()), encode(claims.as_bytes()));
-        let code = self.code(&signed).finalize().into_bytes();
+        let code = code(&self.key, &signed).finalize().into_bytes();
         format!("{signed}.{}", encode(&code))
     }
 
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<MeetingGrant, InvalidMeetingToken> {
+        self.verify_issued(token, now).map(|(grant, _)| grant)
+    }
+
+    /// Also says when the token was made: of two, the newer one knows better.
+    pub fn verify_issued(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<(MeetingGrant, Timestamp), InvalidMeetingToken> {
         self.check(token, seconds(now)).ok_or(InvalidMeetingToken)
     }
 
-    fn check(&self, token: &str, now: i64) -> Option<MeetingGrant> {
+    fn check(&self, token: &str, now: i64) -> Option<(MeetingGrant, Timestamp)> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
         }
-        let (signed, code) = token.rsplit_once('.')?;
+        let (signed, given) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         // The signature first: nothing of an unsigned token is worth parsing.
-        self.code(signed).verify_slice(&decode(code)?).ok()?;
+        let given = decode(given)?;
+        let keys = std::iter::once(&self.key).chain(&self.older_keys);
+        // Every key is tried: how long it takes says nothing about which one it was.
+        let signed_by = keys.filter(|key| code(key, signed).verify_slice(&given).is_ok()).count();
+        if signed_by == 0 {
+            return None;
+        }
         let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
         let claims: Claims = serde_json::from_slice(&decode(claims)?).ok()?;
         let known = header.alg == "HS256"
@@ -116,20 +142,24 @@ impl MeetingTokens {
         let in_time = claims.exp.saturating_add(LEEWAY_SECS) >= now
             && claims.iat <= now.saturating_add(LEEWAY_SECS)
             && claims.nbf.is_none_or(|start| start <= now.saturating_add(LEEWAY_SECS));
-        (known && in_time).then(|| MeetingGrant {
-            meeting_id: MeetingId::new(claims.meeting_id),
-            user_id: UserId::new(claims.user_id),
-            platform: claims.platform,
-            native_meeting_id: claims.native_meeting_id,
+        let issued = Timestamp::from_micros(claims.iat.checked_mul(1_000_000)?);
+        let sane = issued >= Timestamp::EPOCH;
+        (known && in_time && sane).then(|| {
+            let grant = MeetingGrant {
+                meeting_id: MeetingId::new(claims.meeting_id),
+                user_id: UserId::new(claims.user_id),
+                platform: claims.platform,
+                native_meeting_id: claims.native_meeting_id,
+            };
+            (grant, issued)
         })
     }
+}
 
-    fn code(&self, signed: &str) -> Hmac<Sha256> {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any size");
-        mac.update(signed.as_bytes());
-        mac
-    }
+fn code(key: &[u8], signed: &str) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any size");
+    mac.update(signed.as_bytes());
+    mac
 }
 
 impl std::fmt::Debug for MeetingTokens {
@@ -181,10 +211,29 @@ mod tests {
         assert!(token.starts_with("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."));
     }
 
+    #[test]
+    fn an_older_key_is_accepted_while_it_is_named() {
+        let old = MeetingTokens::new(b"the key of last year, long enough").sign(
+            &grant(),
+            at(1000),
+            at(2000),
+            "j",
+        );
+        let tokens = MeetingTokens::new(KEY);
+        assert!(tokens.verify(&old, at(1500)).is_err());
+        let tokens = tokens.accepting([b"the key of last year, long enough".to_vec()]);
+        assert_eq!(tokens.verify_issued(&old, at(1500)), Ok((grant(), at(1000))));
+        assert!(
+            MeetingTokens::new(KEY)
+                .verify(&tokens.sign(&grant(), at(1), at(9), "j"), at(5))
+                .is_ok()
+        );
+    }
+
     /// Signs whatever it is given, as somebody with the key could.
     fn forge(header: &str, claims: &str, key: &[u8]) -> String {
         let signed = format!("{}.{}", encode(header.as_bytes()), encode(claims.as_bytes()));
-        let code = MeetingTokens::new(key).code(&signed).finalize().into_bytes();
+        let code = code(key, &signed).finalize().into_bytes();
         format!("{signed}.{}", encode(&code))
     }
 

@@ -12,9 +12,9 @@ use super::StoreError;
 use crate::Timestamp;
 use crate::bots::{
     Bot, BotConfig, BotEvent, BotRecord, BotStatus, BotTimeouts, ConnectionId, Meeting, MeetingId,
-    NewBot, Platform, Source, WorkloadId,
+    NewBot, Platform, Source, Stage, WorkloadId,
 };
-use crate::effects::NewFrame;
+use crate::effects::Frame;
 use crate::jobs::LeaseRef;
 use crate::users::UserId;
 
@@ -216,7 +216,7 @@ pub struct BotHappened {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announced {
     pub record: BotRecord,
-    pub frames: Vec<NewFrame>,
+    pub frames: Vec<Frame>,
 }
 
 /// What an event came to.
@@ -253,6 +253,8 @@ pub struct BotBeat {
 pub enum BeatAnswer {
     Heard {
         status: BotStatus,
+        /// How far it is, while it is starting.
+        stage: Option<Stage>,
         stop_wanted: bool,
         config: BotConfig,
     },

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::{BotStore, EffectStore, JobStore, KeyStore, StoreError, UserStore, WebhookStore};
+use super::{
+    BotStore, EffectStore, JobStore, KeyStore, StoreError, TranscriptStore, UserStore, WebhookStore,
+};
 use crate::Timestamp;
 
 /// What is true of the database whatever is stored in it.
@@ -24,11 +26,18 @@ pub trait Database: Send + Sync {
 /// All of storage. One adapter implements every port over one database, so that what belongs
 /// together commits together.
 pub trait Store:
-    Database + JobStore + UserStore + EffectStore + BotStore + WebhookStore + KeyStore
+    Database + JobStore + UserStore + EffectStore + BotStore + WebhookStore + KeyStore + TranscriptStore
 {
 }
 
 impl<T> Store for T where
-    T: Database + JobStore + UserStore + EffectStore + BotStore + WebhookStore + KeyStore
+    T: Database
+        + JobStore
+        + UserStore
+        + EffectStore
+        + BotStore
+        + WebhookStore
+        + KeyStore
+        + TranscriptStore
 {
 }

@@ -9,10 +9,13 @@ mod clock;
 mod database;
 mod effects;
 mod error;
+mod ingest_stream;
 mod jobs;
 mod keys;
 mod launcher;
 mod random;
+mod transcript_cache;
+mod transcripts;
 mod users;
 mod webhook_sender;
 mod webhooks;
@@ -27,6 +30,7 @@ pub use clock::Clock;
 pub use database::{Database, Store};
 pub use effects::EffectStore;
 pub use error::StoreError;
+pub use ingest_stream::{IngestStream, StreamEntry, StreamError, StreamState};
 pub use jobs::{
     CancelAnswer, ClaimAnswer, ClaimRequest, DEPTH_COUNT_MAX, EnqueueAnswer, EnqueueRequest,
     Enqueued, Heartbeat, HeartbeatAnswer, IdempotencyKey, JobStore, KindDepth, LaneDemand,
@@ -36,6 +40,12 @@ pub use jobs::{
 pub use keys::KeyStore;
 pub use launcher::{LaunchSpec, Launched, Launcher, Removed, SeenWorkload, Sighting, Unanswered};
 pub use random::Random;
+pub use transcript_cache::{CacheError, TranscriptCache};
+pub use transcripts::{
+    DeadLetter, LiveMeeting, MessageAnswer, NewDeadLetter, NewMessage, NewShare, Rename, Rewritten,
+    SearchHit, SearchPage, SettleRequest, SettledSegments, Share, Taken, Transcript,
+    TranscriptPrune, TranscriptStore,
+};
 pub use users::UserStore;
 pub use webhook_sender::{NotSent, WebhookAnswer, WebhookRequest, WebhookSender};
 pub use webhooks::{DeliveryEntry, WebhookStore};
