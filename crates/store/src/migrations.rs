@@ -21,8 +21,11 @@ macro_rules! migration {
 }
 
 /// All steps, oldest first.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[migration!(1, "0001_foundation"), migration!(2, "0002_bots")];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    migration!(1, "0001_foundation"),
+    migration!(2, "0002_bots"),
+    migration!(3, "0003_transcripts"),
+];
 
 /// The newest schema this program knows.
 pub(crate) const SCHEMA_KNOWN: u32 = MIGRATIONS[MIGRATIONS.len() - 1].number;

@@ -9,7 +9,7 @@ use roundsman_core::bots::{
     BotEvent, BotRecord, BotStatus, BotTimeouts, BotWish, ConnectionId, ExitReport, MeetingId,
     NewBot, Platform, SUPERVISE_KIND, Source, stream_of,
 };
-use roundsman_core::effects::{Frame, LoggedTransition, WebhookEvent};
+use roundsman_core::effects::{Frame, LoggedTransition, NewFrame, WebhookEvent};
 use roundsman_core::jobs::{Job, Json, LeaseRef};
 use roundsman_core::ports::{
     Announced, BeatAnswer, BotBeat, BotHappened, BotSweep, BotTarget, EventAnswer, ListFilter,
@@ -285,6 +285,19 @@ pub(super) async fn states_of(fx: &Fixture, id: MeetingId) -> Vec<String> {
 
 pub(super) async fn frames_of(fx: &Fixture, id: MeetingId) -> Vec<Frame> {
     fx.store.frames(stream_of(id), 0, 1000).await.expect("frames")
+}
+
+/// What was announced is what was stored last, in its places.
+pub(super) async fn assert_announced(
+    fx: &Fixture,
+    id: MeetingId,
+    frames: &[Frame],
+    expected: &[NewFrame],
+) {
+    let stored = frames_of(fx, id).await;
+    assert_eq!(stored[stored.len() - frames.len()..], *frames);
+    let bodies: Vec<&Json> = frames.iter().map(|frame| &frame.body).collect();
+    assert_eq!(bodies, expected.iter().map(|frame| &frame.body).collect::<Vec<_>>());
 }
 
 /// All events there are, oldest first.

@@ -20,15 +20,22 @@ pub trait Backdoor: Send + Sync {
 
     /// How many transcriptions a meeting has.
     async fn count_said(&self, meeting: MeetingId) -> usize;
+
+    /// The transcriptions of a meeting with their numbers, by ascending number.
+    async fn said(&self, meeting: MeetingId) -> Vec<(i64, Said)>;
+
+    /// Where a word, given in lower case, is found: tables by name, whoever's row it is in.
+    async fn traces(&self, word: &str) -> Vec<String>;
 }
 
 /// A row of `transcriptions`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Said {
-    /// Seconds since the start of the meeting.
+    /// Seconds since the start of the session.
     pub start: f64,
     pub end: f64,
     pub text: String,
     pub speaker: Option<String>,
     pub language: Option<String>,
+    pub session_uid: Option<String>,
 }

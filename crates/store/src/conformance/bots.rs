@@ -11,9 +11,9 @@ use roundsman_core::users::UserId;
 use roundsman_core::webhooks::DELIVER_KIND;
 
 use super::attend::{
-    LIVE, all_events, as_row, bot_in, by_number, change, everything, exit, find, frames_of, log_of,
-    look, meetings_of, new_bot, plain, plain_row, reserve, reserve_new, set_limit, try_reserve,
-    user, user_with_limit,
+    LIVE, all_events, as_row, assert_announced, bot_in, by_number, change, everything, exit, find,
+    frames_of, log_of, look, meetings_of, new_bot, plain, plain_row, reserve, reserve_new,
+    set_limit, try_reserve, user, user_with_limit,
 };
 use super::fixture::Fixture;
 use super::wishes::{SECOND, key, kind};
@@ -28,7 +28,7 @@ pub async fn a_reservation_is_written_with_all_it_brings(fx: &Arc<Fixture>) {
     let expected = bot.record(id, fx.now());
     let effects = reservation_effects(&expected, fx.now());
     assert_eq!(plain(announced.record), expected);
-    assert_eq!(announced.frames, effects.frames);
+    assert_announced(fx, id, &announced.frames, &effects.frames).await;
 
     assert_eq!(look(fx, id).await, expected);
     let connection = expected.bot.connection_id.clone();

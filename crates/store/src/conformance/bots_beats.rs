@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use roundsman_core::bots::{BotRecord, BotStatus, ConnectionId, MeetingId, WorkloadId};
+use roundsman_core::bots::{
+    BotEvent, BotRecord, BotStatus, ConnectionId, MeetingId, Stage, WorkloadId,
+};
 use roundsman_core::ports::{BeatAnswer, BotBeat, ConfigChange, StopAnswer};
+use roundsman_core::users::UserId;
 
 use super::attend::{
-    LIVE, all_events, beat, beat_of, beats, bot_in, bots_in, by_number, everything, frames_of,
-    log_of, look, reserve, supervise, user,
+    LIVE, all_events, beat, beat_of, beats, bot_in, bots_in, by_number, change, everything,
+    frames_of, log_of, look, reserve, supervise, user,
 };
 use super::fixture::Fixture;
 use super::wishes::{SECOND, done};
@@ -33,6 +36,7 @@ pub async fn a_beat_is_heard_in_every_live_state(fx: &Arc<Fixture>) {
         assert_eq!(after, before);
         assert_eq!(fx.all_jobs().await, jobs);
     }
+    a_beat_learns_the_stage(fx, ada).await;
 }
 
 /// B-10: what was wished for is in every answer until the bot is over.
@@ -219,10 +223,20 @@ pub async fn a_large_batch_is_answered_whole(fx: &Arc<Fixture>) {
     }
 }
 
+/// A bot in the lobby learns that this is known.
+async fn a_beat_learns_the_stage(fx: &Fixture, user: UserId) {
+    let record = bot_in(fx, user, "lobby", BotStatus::Starting).await;
+    let record = change(fx, &record, BotEvent::AtStage(Stage::AwaitingAdmission)).await;
+    let answer = beat(fx, beat_of(&record)).await;
+    let waits = Some(Stage::AwaitingAdmission);
+    assert!(matches!(answer, BeatAnswer::Heard { stage, .. } if stage == waits), "{answer:?}");
+}
+
 /// The answer to a bot that is as it was last seen.
 fn heard(record: &BotRecord) -> BeatAnswer {
     BeatAnswer::Heard {
         status: record.status,
+        stage: record.bot.stage,
         stop_wanted: record.bot.stop.is_some(),
         config: record.bot.config.clone(),
     }

@@ -11,9 +11,9 @@ use roundsman_core::jobs::{Job, JobState};
 use roundsman_core::ports::{BotHappened, EventAnswer};
 
 use super::attend::{
-    LIVE, all_events, bot_in, callback, change, changed, everything, exit, frames_of, happen,
-    jobs_of, log_of, look, lose_leases, plain, reserve, states_of, supervise, tell, unchanged,
-    user,
+    LIVE, all_events, assert_announced, bot_in, callback, change, changed, everything, exit,
+    frames_of, happen, jobs_of, log_of, look, lose_leases, plain, reserve, states_of, supervise,
+    tell, unchanged, user,
 };
 use super::fixture::Fixture;
 use super::wishes::{SECOND, done};
@@ -29,7 +29,7 @@ pub async fn every_step_is_written_as_the_rules_say(fx: &Arc<Fixture>) {
         let expected = expect(fx, record.clone(), event.clone(), Source::Callback);
         let announced = changed(happen(fx, &record, event.clone()).await);
         assert_eq!(announced.record, expected.record, "{event:?}");
-        assert_eq!(announced.frames, expected.effects.frames, "{event:?}");
+        assert_announced(fx, id, &announced.frames, &expected.effects.frames).await;
         assert_eq!(look(fx, id).await, expected.record, "{event:?}");
 
         let frames = frames_of(fx, id).await;

@@ -139,6 +139,7 @@ fn said(start: f64, end: f64, speaker: Option<&str>, language: Option<&str>) -> 
         text: "it's said".to_owned(),
         speaker: speaker.map(ToOwned::to_owned),
         language: language.map(ToOwned::to_owned),
+        session_uid: None,
     }
 }
 

@@ -179,13 +179,7 @@ pub async fn what_was_said_is_forgotten(fx: &Arc<Fixture>) {
     door.put_meeting(foreign(fx, ada, foreign_id, "completed")).await;
     for id in [ours, other, foreign_id] {
         for _ in 0..3 {
-            let said = Said {
-                start: 0.0,
-                end: 1.0,
-                text: "secret".to_owned(),
-                speaker: None,
-                language: None,
-            };
+            let said = Said { end: 1.0, text: "secret".to_owned(), ..Said::default() };
             door.put_said(id, said).await;
         }
     }

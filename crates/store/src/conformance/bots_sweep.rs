@@ -12,8 +12,8 @@ use roundsman_core::jobs::{Job, JobState};
 use roundsman_core::ports::{BotBeat, BotHappened, BotSweep, RuntimeNote, Seen};
 
 use super::attend::{
-    beat, beat_of, bot_in, bots_in, callback, changed, everything, frames_of, full_sweep, jobs_of,
-    log_of, look, plain, reserve, supervise, sweep, sweep_with, tell, user,
+    assert_announced, beat, beat_of, bot_in, bots_in, callback, changed, everything, frames_of,
+    full_sweep, jobs_of, log_of, look, plain, reserve, supervise, sweep, sweep_with, tell, user,
 };
 use super::fixture::{Fixture, at_once};
 use super::wishes::{MINUTE, done};
@@ -197,7 +197,7 @@ pub async fn a_sweep_is_written_like_any_change(fx: &Arc<Fixture>) {
     let expected = bots::change(record, event, Source::Sweeper, fx.now()).expect("it is live");
     let swept = fx.store.sweep_bots(full_sweep(), fx.now()).await.expect("sweep_bots");
     assert_eq!(swept.len(), 1);
-    assert_eq!(swept[0].frames, expected.effects.frames);
+    assert_announced(fx, id, &swept[0].frames, &expected.effects.frames).await;
     assert_eq!(plain(swept[0].record.clone()), plain(expected.record));
     assert_eq!(look(fx, id).await, plain(swept[0].record.clone()));
     let last = frames_of(fx, id).await.pop().expect("a frame");

@@ -271,6 +271,129 @@ macro_rules! for_each_conformance_case {
                 an_event_is_sent_again_with_its_own_id
                 pruning_takes_what_is_old_and_never_what_is_pending
             }
+            transcripts {
+                what_is_told_is_read_at_once
+                the_same_a_hundred_times_is_written_once
+                only_what_has_changed_is_told_on
+                what_nobody_sees_is_no_change
+                an_older_telling_changes_nothing
+                a_redelivery_changes_nothing
+                a_start_that_moves_a_little_is_the_same_segment
+                segments_with_one_start_stay_apart
+                a_message_sees_what_those_before_it_did
+                a_batch_of_several_meetings_is_answered_in_order
+                who_is_not_there_is_not_heard
+                a_meeting_is_heard_in_every_state
+                the_largest_message_is_taken_whole
+                every_text_comes_back_as_it_was_told
+                nothing_said_is_nothing_written
+            }
+            transcripts_sessions {
+                a_late_start_fills_back_what_was_said
+                the_first_start_stands
+                a_newer_token_moves_the_start
+                the_start_that_a_bot_brings_is_a_guess
+                a_hint_is_taken_only_where_nothing_is_known
+                a_hint_fills_back_what_was_said
+                segments_without_a_session_have_no_times
+                sessions_with_the_same_times_stay_apart
+                sessions_are_a_meetings_own
+                a_start_without_segments_is_no_frame
+                late_segments_are_taken_after_the_end
+                a_platform_before_the_name_is_not_part_of_it
+            }
+            transcripts_speakers {
+                segments_are_mapped_by_what_was_heard
+                what_is_heard_later_counts_when_it_is_told_again
+                events_without_a_meeting_are_heard_where_their_session_is
+                events_of_others_are_not_used
+                what_was_heard_before_is_left_out
+                what_is_over_the_limit_of_a_session_is_left_out
+                only_the_latest_events_before_the_end_are_looked_at
+                a_speaker_is_renamed_in_all_that_was_and_will_be_said
+                names_follow_each_other
+                who_is_found_late_has_the_name_that_was_given
+                a_name_brings_nothing_back
+                rows_of_somebody_else_are_renamed_too
+                nobody_renames_the_speakers_of_others
+            }
+            transcripts_settle {
+                stable_segments_become_final
+                what_is_settled_twice_is_there_once
+                what_changes_in_between_stays_live
+                an_update_of_a_final_segment_changes_its_row
+                what_is_refused_is_retracted_and_remembered
+                what_is_refused_stays_so_when_its_speaker_was_found
+                what_was_refused_long_ago_is_forgotten
+                what_is_final_is_compared_with
+                settling_takes_no_more_than_it_may
+                who_spoke_is_looked_for_once_more
+                one_settling_may_tell_of_both
+                the_sessions_are_told_once_nothing_is_left
+                settling_needs_the_lease
+                where_nothing_was_said_nothing_settles
+            }
+            transcripts_read {
+                final_and_live_are_read_as_one
+                the_place_is_that_of_the_last_frame
+                only_what_changed_since_is_read
+                nobody_reads_the_meetings_of_others
+                an_address_means_the_latest_meeting
+                live_meetings_are_listed_in_pages
+                live_lines_are_in_the_order_of_their_keys
+                rows_of_somebody_else_are_read
+                odd_times_of_somebody_else_are_read
+                the_ends_of_streams_are_told_in_order
+                frames_that_were_not_handed_on_are_found
+                frames_are_looked_for_between_times
+                a_look_changes_nothing
+            }
+            transcripts_search {
+                words_phrases_and_beginnings_are_found
+                a_hit_is_the_line_that_is_read
+                nobody_finds_what_others_said
+                pages_follow_each_other
+                a_changed_text_is_found_by_its_new_words
+                rows_of_somebody_else_are_found_once_indexed
+                a_row_that_is_too_large_stops_nobody
+                what_is_deleted_is_not_found
+                a_search_finds_nothing_wrong_with_the_words
+            }
+            transcripts_shares {
+                a_link_holds_until_it_expires
+                links_are_listed_for_their_owner_newest_first
+                a_link_is_ended_by_its_owner
+                nobody_shares_the_meetings_of_others
+                a_link_stays_with_its_meeting
+                links_that_ended_are_pruned
+            }
+            transcripts_letters {
+                letters_are_kept_newest_first
+                a_letter_is_one_by_its_source_and_entry
+                a_letter_is_deleted_once
+                whatever_came_can_be_put_away
+                old_letters_are_pruned
+                old_events_are_pruned_and_nobody_is_forgotten
+                what_is_of_use_is_never_pruned
+            }
+            transcripts_delete {
+                what_is_deleted_is_retracted
+                a_deleted_transcript_leaves_nothing
+                what_is_told_after_a_deletion_is_new
+                nobody_deletes_what_others_said
+                an_address_deletes_the_latest
+                an_anonymised_meeting_leaves_nothing
+                rows_of_somebody_else_are_deleted_too
+            }
+            transcripts_races {
+                the_newest_of_many_revisions_stays
+                no_look_misses_or_doubles_a_segment
+                one_of_many_deliveries_is_a_change
+                each_segment_is_settled_once
+                batches_in_any_order_do_not_deadlock
+                a_start_and_segments_at_once_agree
+                everything_at_once_fails_nobody
+            }
             keys {
                 many_at_once_get_one_key
                 keys_are_apart_and_come_back_whole

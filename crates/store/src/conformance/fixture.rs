@@ -39,6 +39,10 @@ pub struct Traits {
     pub bot_races: usize,
     /// How often many starts at once meet one limit.
     pub start_rounds: usize,
+    /// How often a transcript is read while it is written.
+    pub transcript_reads: usize,
+    /// How many revisions of each segment are told at once.
+    pub transcript_revisions: usize,
 }
 
 /// One store on a fresh database.

@@ -35,13 +35,25 @@ pub mod prune;
 pub mod races;
 pub mod read;
 pub mod settle;
+mod speak;
 pub mod sweep;
+pub mod transcripts;
+pub mod transcripts_delete;
+pub mod transcripts_letters;
+pub mod transcripts_races;
+pub mod transcripts_read;
+pub mod transcripts_search;
+pub mod transcripts_sessions;
+pub mod transcripts_settle;
+pub mod transcripts_shares;
+pub mod transcripts_speakers;
 pub mod users;
 pub mod webhooks;
 mod wishes;
 
 pub use backdoor::{Backdoor, Said};
 pub use fixture::{Fixture, Traits, assert_keys_are_unique};
+pub use speak::{Shown, apply, shown};
 pub use wishes::{ADA, BOB, COLLECT, FIRST, RENDER, SHARED, catalog, json, key, kind};
 
 /// Makes one test of every case. `$make` is an expression that gives a future of a [`Fixture`].

@@ -23,6 +23,9 @@ use crate::rows::check::{
     FRAMES_GAPLESS, JOB_IN_ONE_PLACE, KEY_ONCE, NUMBERS_FROM_COUNTER, ROW_CONSISTENT, check_runs,
     check_tokens, replay_logs, violation,
 };
+use crate::rows::transcripts::{
+    KEPT_IS_FINAL, LIVE_IS_ACTIVE, SEGMENT_IN_ONE_PLACE, SEGMENT_WAS_TOLD,
+};
 use crate::rows::{FINISHED, QUEUE, RUNNING};
 
 /// Reading everything takes as long as it takes, within reason.
@@ -68,12 +71,16 @@ impl Operation for Check {
 }
 
 /// Statements that select (subject, explanation) of whatever breaks a rule.
-const RULES: [(&str, &str); 5] = [
+const RULES: [(&str, &str); 9] = [
     (JOB_IN_ONE_PLACE, IN_TWO_TABLES),
     (KEY_ONCE, KEY_TWICE),
     (ROW_CONSISTENT, CONTRADICTORY_FINISHED),
     (NUMBERS_FROM_COUNTER, BEYOND_COUNTER),
     (FRAMES_GAPLESS, STREAMS_WITH_HOLES),
+    (SEGMENT_IN_ONE_PLACE, LIVE_AND_FINAL),
+    (KEPT_IS_FINAL, KEPT_WITHOUT_ROW),
+    (LIVE_IS_ACTIVE, LIVE_UNNOTICED),
+    (SEGMENT_WAS_TOLD, NEVER_TOLD),
 ];
 
 fn accuse(rule: &'static str, rows: &[Row]) -> Result<Vec<Violation>, Failure> {
@@ -149,6 +156,38 @@ SELECT 'stream ' || f.stream,
  GROUP BY f.stream, s.last_seq
 HAVING count(*) <> max(f.seq) - min(f.seq) + 1
     OR s.last_seq IS NULL OR max(f.seq) <> s.last_seq";
+
+const LIVE_AND_FINAL: &str = "-- live_and_final
+SELECT 'segment ' || l.meeting_id || '/' || l.session_uid || '/' || l.field, 'is live and final'
+  FROM roundsman.live_segments l
+  JOIN roundsman.kept_segments k
+    ON k.meeting_id = l.meeting_id AND k.session_uid = l.session_uid AND k.field = l.field
+ WHERE NOT l.dropped";
+
+const KEPT_WITHOUT_ROW: &str = "-- kept_without_row
+SELECT 'transcription ' || k.transcription_id,
+       'is known of meeting ' || k.meeting_id || ' but is of '
+           || coalesce(t.meeting_id::text, 'none')
+  FROM roundsman.kept_segments k
+  LEFT JOIN public.transcriptions t ON t.id = k.transcription_id
+ WHERE t.meeting_id IS DISTINCT FROM k.meeting_id";
+
+const LIVE_UNNOTICED: &str = "-- live_unnoticed
+SELECT 'meeting ' || l.meeting_id, count(*) || ' segments are live, the meeting is not active'
+  FROM roundsman.live_segments l
+ WHERE NOT l.dropped
+   AND NOT EXISTS (SELECT FROM roundsman.active_transcripts a WHERE a.meeting_id = l.meeting_id)
+ GROUP BY l.meeting_id";
+
+const NEVER_TOLD: &str = "-- never_told
+SELECT 'meeting ' || said.meeting_id,
+       'a segment was told by ' || max(said.seq) || ', last given '
+           || coalesce(s.last_seq::text, 'none')
+  FROM (SELECT meeting_id, seq FROM roundsman.live_segments
+        UNION ALL SELECT meeting_id, seq FROM roundsman.kept_segments) said
+  LEFT JOIN roundsman.frame_streams s ON s.stream = 'meeting:' || said.meeting_id
+ GROUP BY said.meeting_id, s.last_seq
+HAVING max(said.seq) > coalesce(s.last_seq, 0)";
 
 const ALL_TRANSITIONS: &str = "-- all_transitions
 SELECT id, entity, entity_id, from_state, to_state, cause, detail, at

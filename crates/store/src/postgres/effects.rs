@@ -64,23 +64,25 @@ impl EffectStore for PostgresStore {
     }
 }
 
-/// Writes effects, in the order given, inside the caller's transaction.
+/// Writes effects, in the order given, inside the caller's transaction. Returns the frames with
+/// their places, those of all effects in one list.
 pub(super) async fn write_effects(
     session: &mut Session,
     effects: &[&Effects],
     catalog: &KindCatalog,
     now: Timestamp,
-) -> Result<(), Failure> {
+) -> Result<Vec<Frame>, Failure> {
     let wishes: Vec<NewJob> = effects.iter().flat_map(|each| each.jobs.iter().cloned()).collect();
     if !wishes.is_empty() {
         write_wishes(session, &wishes, catalog, now).await?;
     }
     let frames: Vec<&NewFrame> = effects.iter().flat_map(|each| &each.frames).collect();
-    write_frames(session, &frames, now).await?;
+    let placed = write_frames(session, &frames, now).await?;
     let transitions: Vec<&Transition> = effects.iter().flat_map(|each| &each.transitions).collect();
     write_transitions(session, &transitions, now).await?;
     let webhooks: Vec<&WebhookEvent> = effects.iter().flat_map(|each| &each.webhooks).collect();
-    write_webhooks(session, &webhooks, now).await
+    write_webhooks(session, &webhooks, now).await?;
+    Ok(placed)
 }
 
 /// The row of a stream is its lock: whoever writes to it next waits for this transaction, and if
@@ -97,13 +99,13 @@ INSERT INTO roundsman.frames (stream, seq, body, at)
 SELECT stream, seq, body, $4 FROM unnest($1::text[], $2::bigint[], $3::text[])
        AS new(stream, seq, body)";
 
-async fn write_frames(
+pub(super) async fn write_frames(
     session: &mut Session,
     frames: &[&NewFrame],
     now: Timestamp,
-) -> Result<(), Failure> {
+) -> Result<Vec<Frame>, Failure> {
     if frames.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
     for frame in frames {
@@ -128,7 +130,13 @@ async fn write_frames(
         *next += 1;
     }
     session.execute(INSERT_FRAMES, &[&streams, &seqs, &bodies, &Time(now)]).await?;
-    Ok(())
+    let placed = frames.iter().zip(seqs).map(|(frame, seq)| Frame {
+        stream: frame.stream.clone(),
+        seq,
+        body: frame.body.clone(),
+        at: now,
+    });
+    Ok(placed.collect())
 }
 
 /// `ORDER BY` makes the numbers follow the order given: they are drawn as the rows come.

@@ -17,6 +17,7 @@ mod keys;
 mod pool;
 mod schema;
 mod session;
+mod transcripts;
 mod types;
 mod users;
 mod webhooks;

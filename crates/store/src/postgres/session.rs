@@ -4,7 +4,7 @@
 //! caller gave up or the connection failed, it is closed instead, and the server rolls back.
 
 use deadpool_postgres::{ClientWrapper, Object};
-use futures_util::future::try_join;
+use futures_util::future::{try_join, try_join_all};
 use postgres_types::ToSql;
 use roundsman_core::failpoint;
 use tokio_postgres::{CopyInSink, Error, Row, RowStream};
@@ -24,8 +24,8 @@ pub(super) struct Session {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transaction {
     None,
-    /// Asked for; sent together with the next statement, which saves a round trip.
-    Wanted,
+    /// Asked for with these words; sent together with the next statement, which saves a round trip.
+    Wanted(&'static str),
     Open,
 }
 
@@ -36,7 +36,12 @@ impl Session {
 
     /// Makes all that follows one transaction, until [`Session::commit`].
     pub(super) fn begin(&mut self) {
-        self.transaction = Transaction::Wanted;
+        self.transaction = Transaction::Wanted("BEGIN");
+    }
+
+    /// Makes all that follows one look at the same moment, until [`Session::commit`].
+    pub(super) fn begin_snapshot(&mut self) {
+        self.transaction = Transaction::Wanted("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
     }
 
     pub(super) async fn commit(&mut self) -> Result<(), Failure> {
@@ -55,14 +60,34 @@ impl Session {
         values: Values<'_>,
     ) -> Result<Vec<Row>, Error> {
         let statement = self.client().prepare_cached(sql).await?;
-        if self.transaction != Transaction::Wanted {
+        let Some(begin) = self.opening() else {
             return self.client().query(&statement, values).await;
-        }
-        self.transaction = Transaction::Open;
+        };
         let client = self.client();
         let ((), rows) =
-            try_join(client.batch_execute("BEGIN"), client.query(&statement, values)).await?;
+            try_join(client.batch_execute(begin), client.query(&statement, values)).await?;
         Ok(rows)
+    }
+
+    /// The rows of several statements that are sent at once. The server runs them one after the
+    /// other, each seeing what the ones before it did and what others committed meanwhile.
+    pub(super) async fn query_all<const N: usize>(
+        &mut self,
+        statements: [(&'static str, Values<'_>); N],
+    ) -> Result<[Vec<Row>; N], Error> {
+        let mut prepared = Vec::with_capacity(N);
+        for (sql, values) in statements {
+            prepared.push((self.client().prepare_cached(sql).await?, values));
+        }
+        let begin = self.opening();
+        let client = self.client();
+        let queries = prepared.iter().map(|(statement, values)| client.query(statement, values));
+        // Futures are first polled in this order, and that is when they send.
+        let rows = match begin {
+            Some(begin) => try_join(client.batch_execute(begin), try_join_all(queries)).await?.1,
+            None => try_join_all(queries).await?,
+        };
+        Ok(rows.try_into().expect("one answer for each statement"))
     }
 
     /// The one row of a statement that gives at most one.
@@ -80,13 +105,12 @@ impl Session {
         values: Values<'_>,
     ) -> Result<u64, Error> {
         let statement = self.client().prepare_cached(sql).await?;
-        if self.transaction != Transaction::Wanted {
+        let Some(begin) = self.opening() else {
             return self.client().execute(&statement, values).await;
-        }
-        self.transaction = Transaction::Open;
+        };
         let client = self.client();
         let ((), count) =
-            try_join(client.batch_execute("BEGIN"), client.execute(&statement, values)).await?;
+            try_join(client.batch_execute(begin), client.execute(&statement, values)).await?;
         Ok(count)
     }
 
@@ -143,11 +167,19 @@ impl Session {
     }
 
     async fn open(&mut self) -> Result<(), Error> {
-        if self.transaction == Transaction::Wanted {
-            self.transaction = Transaction::Open;
-            self.client().batch_execute("BEGIN").await?;
+        if let Some(begin) = self.opening() {
+            self.client().batch_execute(begin).await?;
         }
         Ok(())
+    }
+
+    /// The words that begin the transaction, if one is wanted: to be sent before anything else.
+    fn opening(&mut self) -> Option<&'static str> {
+        let Transaction::Wanted(begin) = self.transaction else {
+            return None;
+        };
+        self.transaction = Transaction::Open;
+        Some(begin)
     }
 }
 

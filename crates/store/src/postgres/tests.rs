@@ -3,6 +3,7 @@
 mod beats;
 mod faults;
 mod plans;
+mod said;
 mod starts;
 
 use std::sync::Arc;

@@ -79,10 +79,7 @@ pub(crate) struct ConfigColumns {
 impl BotColumns {
     pub(crate) fn into_bot(self) -> Result<Bot, StoreError> {
         let row = self.meeting_id;
-        let stage = match self.stage.as_deref().map(Stage::parse).transpose() {
-            Ok(stage) => stage,
-            Err(error) => return Err(inconsistent(BOTS, "stage", row, error.to_string())),
-        };
+        let stage = stage_from_text(self.stage.as_deref(), row)?;
         let stop = self
             .stop_wanted_at
             .map(|at| StopWish { at, by: self.stop_wanted_by.unwrap_or_default() });
@@ -133,6 +130,12 @@ pub(crate) fn bot_record(meeting: Meeting, bot: Bot) -> Result<BotRecord, StoreE
 pub(crate) fn status_from_text(text: &str, row: i64) -> Result<BotStatus, StoreError> {
     BotStatus::parse(text)
         .map_err(|error| inconsistent(MEETINGS, "status", row, format!("{text:?}: {error}")))
+}
+
+/// A word of `bots.stage`, if there is one.
+pub(crate) fn stage_from_text(text: Option<&str>, row: i64) -> Result<Option<Stage>, StoreError> {
+    let stage = text.map(Stage::parse).transpose();
+    stage.map_err(|error| inconsistent(BOTS, "stage", row, error.to_string()))
 }
 
 /// Every word that `meetings.status` may have for this status.

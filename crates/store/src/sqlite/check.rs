@@ -17,6 +17,9 @@ use crate::rows::check::{
     FRAMES_GAPLESS, JOB_IN_ONE_PLACE, KEY_ONCE, NUMBERS_FROM_COUNTER, ROW_CONSISTENT,
     STORAGE_SOUND, check_runs, check_tokens, replay_logs, violation,
 };
+use crate::rows::transcripts::{
+    KEPT_IS_FINAL, LIVE_IS_ACTIVE, SEGMENT_IN_ONE_PLACE, SEGMENT_WAS_TOLD,
+};
 use crate::rows::{FINISHED, PENDING, QUEUE, RUNNING, SCHEDULED, inconsistent};
 
 pub(super) fn check(conn: &Connection) -> Result<Vec<Violation>> {
@@ -45,6 +48,10 @@ const RULES: &[Rule] = &[
     Rule { name: ROW_CONSISTENT, suspects: CONTRADICTORY_FINISHED },
     Rule { name: NUMBERS_FROM_COUNTER, suspects: BEYOND_COUNTER },
     Rule { name: FRAMES_GAPLESS, suspects: STREAMS_WITH_HOLES },
+    Rule { name: SEGMENT_IN_ONE_PLACE, suspects: LIVE_AND_FINAL },
+    Rule { name: KEPT_IS_FINAL, suspects: KEPT_WITHOUT_ROW },
+    Rule { name: LIVE_IS_ACTIVE, suspects: LIVE_UNNOTICED },
+    Rule { name: SEGMENT_WAS_TOLD, suspects: NEVER_TOLD },
 ];
 
 const IN_TWO_TABLES: &str = "-- in_two_tables
@@ -97,6 +104,37 @@ const STREAMS_WITH_HOLES: &str = "-- streams_with_holes
     HAVING count(*) <> max(f.seq) - min(f.seq) + 1
         OR s.last_seq IS NULL OR max(f.seq) <> s.last_seq";
 
+const LIVE_AND_FINAL: &str = "-- live_and_final
+    SELECT 'segment ' || l.meeting_id || '/' || l.session_uid || '/' || l.field,
+           'is live and final'
+      FROM live_segments AS l
+      JOIN kept_segments AS k ON k.meeting_id = l.meeting_id AND k.session_uid = l.session_uid
+                             AND k.field = l.field
+     WHERE l.dropped = 0";
+
+const KEPT_WITHOUT_ROW: &str = "-- kept_without_row
+    SELECT 'transcription ' || k.transcription_id,
+           'is known of meeting ' || k.meeting_id || ' but is of ' || coalesce(t.meeting_id, 'none')
+      FROM kept_segments AS k LEFT JOIN transcriptions AS t ON t.id = k.transcription_id
+     WHERE t.meeting_id IS NOT k.meeting_id";
+
+const LIVE_UNNOTICED: &str = "-- live_unnoticed
+    SELECT 'meeting ' || l.meeting_id, count(*) || ' segments are live, the meeting is not active'
+      FROM live_segments AS l
+     WHERE l.dropped = 0
+       AND NOT EXISTS (SELECT 1 FROM active_transcripts AS a WHERE a.meeting_id = l.meeting_id)
+     GROUP BY l.meeting_id";
+
+const NEVER_TOLD: &str = "-- never_told
+    SELECT 'meeting ' || said.meeting_id,
+           'a segment was told by ' || max(said.seq) || ', last given '
+               || coalesce(s.last_seq, 'none')
+      FROM (SELECT meeting_id, seq FROM live_segments
+            UNION ALL SELECT meeting_id, seq FROM kept_segments) AS said
+      LEFT JOIN frame_streams AS s ON s.stream = 'meeting:' || said.meeting_id
+     GROUP BY said.meeting_id
+    HAVING max(said.seq) > coalesce(s.last_seq, 0)";
+
 fn suspects(conn: &Connection, rule: &Rule) -> Result<Vec<Violation>> {
     let mut statement = conn.prepare(rule.suspects)?;
     let found = statement.query_map([], |row| {
@@ -106,6 +144,9 @@ fn suspects(conn: &Connection, rule: &Rule) -> Result<Vec<Violation>> {
 }
 
 fn storage(conn: &Connection) -> Result<Vec<Violation>> {
+    // The check of the words trusts what this connection remembers of their index, which the writer
+    // may have merged since. Only whoever begins to read them looks whether it has.
+    conn.prepare("SELECT rowid FROM transcript_words LIMIT 1")?.exists([])?;
     let mut statement = conn.prepare("PRAGMA quick_check")?;
     let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
     let lines = lines.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -224,7 +265,8 @@ mod tests {
     use crate::rows::check::{LOG_MATCHES_STATE, LOG_REPLAYS, RUNS_IN_ORDER};
     use crate::sqlite::{connection, schema};
 
-    /// One job of each sort, a token, two bots and a stream: nothing is wrong with them.
+    /// One job of each sort, a token, two bots, a stream, and what was said in a meeting: nothing is
+    /// wrong with them.
     const SOUND: &str = "
         UPDATE counters SET value = 9;
         INSERT INTO job_queue (id, user_id, state, priority, attempt, rank, due_at, run_at,
@@ -253,7 +295,19 @@ mod tests {
                ('meeting', 2, NULL, 'reserved', 'user', 5),
                ('meeting', 2, 'reserved', 'failed', 'sweeper', 6);
         INSERT INTO frame_streams (stream, last_seq) VALUES ('s', 3);
-        INSERT INTO frames (stream, seq, body, at) VALUES ('s', 2, 'null', 5), ('s', 3, 'null', 5);";
+        INSERT INTO frames (stream, seq, body, at) VALUES ('s', 2, 'null', 5), ('s', 3, 'null', 5);
+        INSERT INTO frame_streams (stream, last_seq) VALUES ('meeting:1', 3);
+        INSERT INTO live_segments (meeting_id, session_uid, field, start_ms, end_ms, text,
+            speaker_status, version, created_at, updated_at, seq, dropped)
+        VALUES (1, 'u', '2.000', 2000, 3000, 'two', 'UNKNOWN', 1, 5, 5, 2, 0),
+               (1, 'u', '3.000', 3000, 4000, '', 'UNKNOWN', 1, 5, 6, 3, 1);
+        INSERT INTO active_transcripts (meeting_id) VALUES (1);
+        INSERT INTO transcriptions (id, meeting_id, start_time, end_time, text, created_at)
+        VALUES (1, 1, 1.0, 2.0, 'one', 5);
+        INSERT INTO kept_segments (transcription_id, meeting_id, session_uid, field, start_ms,
+            end_ms, speaker_status, version, updated_at, seq)
+        VALUES (1, 1, 'u', '1.000', 1000, 2000, 'UNKNOWN', 1, 5, 1);
+        INSERT INTO transcript_words (rowid, words, owner) VALUES (1, 'one', '1');";
 
     fn check_after(damage: &str) -> Vec<Violation> {
         let conn = connection::open_in_memory().unwrap();
@@ -313,6 +367,14 @@ mod tests {
             (FRAMES_GAPLESS, "UPDATE frames SET seq = 1 WHERE seq = 2"),
             (FRAMES_GAPLESS, "UPDATE frame_streams SET last_seq = 4"),
             (FRAMES_GAPLESS, "DELETE FROM frame_streams"),
+            (SEGMENT_IN_ONE_PLACE, "UPDATE kept_segments SET field = '2.000'"),
+            (KEPT_IS_FINAL, "DELETE FROM transcriptions"),
+            (KEPT_IS_FINAL, "UPDATE kept_segments SET meeting_id = 2"),
+            (LIVE_IS_ACTIVE, "DELETE FROM active_transcripts"),
+            (SEGMENT_WAS_TOLD, "UPDATE live_segments SET seq = 4 WHERE dropped = 0"),
+            (SEGMENT_WAS_TOLD, "UPDATE kept_segments SET seq = 4"),
+            (SEGMENT_WAS_TOLD, "DELETE FROM frame_streams"),
+            (STORAGE_SOUND, "DELETE FROM transcript_words_data WHERE id > 10"),
         ];
         for (rule, damage) in cases {
             let found = check_after(damage);

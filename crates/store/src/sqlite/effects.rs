@@ -80,18 +80,19 @@ impl EffectStore for SqliteStore {
     }
 }
 
-/// Writes effects in the caller's transaction.
+/// Writes effects in the caller's transaction. Returns the frames with their places.
 pub(super) fn apply(
     conn: &Connection,
     catalog: &KindCatalog,
     effects: Effects,
     now: Timestamp,
-) -> InTransaction<()> {
+) -> InTransaction<Vec<Frame>> {
     if !effects.jobs.is_empty() {
         insert_jobs(conn, catalog, effects.jobs, now)?;
     }
-    for frame in &effects.frames {
-        append_frame(conn, frame, now)?;
+    let mut frames = Vec::with_capacity(effects.frames.len());
+    for frame in effects.frames {
+        frames.push(append_frame(conn, frame, now)?);
     }
     for transition in &effects.transitions {
         log_transition(conn, transition, now)?;
@@ -105,7 +106,7 @@ pub(super) fn apply(
             At(now),
         ])?;
     }
-    Ok(())
+    Ok(frames)
 }
 
 pub(super) fn log_transition(
@@ -185,7 +186,12 @@ pub(super) fn is_held(conn: &Connection, lease: LeaseRef) -> InTransaction<bool>
     Ok(statement.query_row([lease.id.get(), lease.lease_no.get()], |row| row.get(0))?)
 }
 
-fn append_frame(conn: &Connection, frame: &NewFrame, now: Timestamp) -> InTransaction<()> {
+/// Gives a frame its place.
+pub(super) fn append_frame(
+    conn: &Connection,
+    frame: NewFrame,
+    now: Timestamp,
+) -> InTransaction<Frame> {
     let seq: i64 = conn.prepare_cached(NEXT_SEQ)?.query_row([&frame.stream], |row| row.get(0))?;
     conn.prepare_cached(INSERT_FRAME)?.execute(params![
         frame.stream,
@@ -193,10 +199,10 @@ fn append_frame(conn: &Connection, frame: &NewFrame, now: Timestamp) -> InTransa
         frame.body.as_str(),
         At(now)
     ])?;
-    Ok(())
+    Ok(Frame { stream: frame.stream, seq, body: frame.body, at: now })
 }
 
-fn read_frame(row: &Row<'_>) -> rusqlite::Result<Frame> {
+pub(super) fn read_frame(row: &Row<'_>) -> rusqlite::Result<Frame> {
     Ok(Frame {
         stream: row.get(0)?,
         seq: row.get(1)?,

@@ -18,6 +18,7 @@ mod readers;
 mod request;
 mod schema;
 mod time;
+mod transcripts;
 mod users;
 mod webhooks;
 mod writer;

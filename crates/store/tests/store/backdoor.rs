@@ -74,10 +74,11 @@ impl Backdoor for SqliteDoor {
 
     async fn put_said(&self, meeting: MeetingId, said: Said) {
         let put = "INSERT INTO transcriptions
-                       (meeting_id, start_time, end_time, text, speaker, language, created_at)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)";
-        let row =
-            params![meeting.get(), said.start, said.end, said.text, said.speaker, said.language];
+                       (meeting_id, start_time, end_time, text, speaker, language, session_uid,
+                        created_at)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
+        let Said { start, end, text, speaker, language, session_uid } = said;
+        let row = params![meeting.get(), start, end, text, speaker, language, session_uid];
         self.open().execute(put, row).expect("a transcription");
     }
 
@@ -86,7 +87,54 @@ impl Backdoor for SqliteDoor {
         let count = self.open().query_row(count, [meeting.get()], |row| row.get::<_, i64>(0));
         usize::try_from(count.expect("a count")).expect("few")
     }
+
+    async fn said(&self, meeting: MeetingId) -> Vec<(i64, Said)> {
+        let connection = self.open();
+        let mut said = connection
+            .prepare(
+                "SELECT id, start_time, end_time, text, speaker, language, session_uid
+                   FROM transcriptions WHERE meeting_id = ?1 ORDER BY id",
+            )
+            .expect("transcriptions");
+        let rows = said.query_map([meeting.get()], |row| {
+            let said = Said {
+                start: row.get(1)?,
+                end: row.get(2)?,
+                text: row.get(3)?,
+                speaker: row.get(4)?,
+                language: row.get(5)?,
+                session_uid: row.get(6)?,
+            };
+            Ok((row.get(0)?, said))
+        });
+        rows.and_then(Iterator::collect).expect("transcriptions")
+    }
+
+    async fn traces(&self, word: &str) -> Vec<String> {
+        let connection = self.open();
+        let mut names = connection.prepare(TABLES).expect("the tables");
+        let names = names.query_map([], |row| row.get::<_, String>(0));
+        let names: Vec<String> = names.and_then(Iterator::collect).expect("the tables");
+        let has_word = |table: &String| {
+            // The index of words keeps no rows that could be read, only where words are.
+            let condition = if table == "transcript_words" {
+                "words MATCH ?1".to_owned()
+            } else {
+                let rows = connection.prepare(&format!("SELECT * FROM {table}")).expect("a table");
+                let found = |column: &str| format!("instr(lower(\"{column}\"), ?1) > 0");
+                rows.column_names().map(found).collect::<Vec<_>>().join(" OR ")
+            };
+            let find = format!("SELECT count(*) FROM {table} WHERE {condition}");
+            connection.query_row(&find, [word], |row| row.get::<_, i64>(0)).expect(&find) > 0
+        };
+        names.into_iter().filter(has_word).collect()
+    }
 }
+
+/// Tables with rows of their own: not those behind the index of words.
+const TABLES: &str = "
+    SELECT name FROM sqlite_master
+     WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'transcript_words_%'";
 
 /// Speaks to the database of a store on a connection of its own.
 pub(crate) struct PostgresDoor(pub(crate) Arc<TestDatabase>);
@@ -116,8 +164,17 @@ const SESSIONS: &str = "
       FROM public.meeting_sessions WHERE meeting_id = $1::bigint ORDER BY id";
 
 const PUT_SAID: &str = "
-    INSERT INTO public.transcriptions (meeting_id, start_time, end_time, text, speaker, language)
-    VALUES ($1::bigint, $2, $3, $4, $5, $6)";
+    INSERT INTO public.transcriptions
+        (meeting_id, start_time, end_time, text, speaker, language, session_uid)
+    VALUES ($1::bigint, $2, $3, $4, $5, $6, $7)";
+
+const SAID: &str = "
+    SELECT id::bigint, start_time, end_time, text, speaker, language, session_uid
+      FROM public.transcriptions WHERE meeting_id = $1::bigint ORDER BY id";
+
+const ALL_TABLES: &str = "
+    SELECT schemaname || '.' || tablename FROM pg_tables
+     WHERE schemaname IN ('public', 'roundsman') ORDER BY 1";
 
 const COUNT_SAID: &str = "SELECT count(*) FROM public.transcriptions WHERE meeting_id = $1::bigint";
 
@@ -159,14 +216,46 @@ impl Backdoor for PostgresDoor {
     }
 
     async fn put_said(&self, meeting: MeetingId, said: Said) {
-        let Said { start, end, text, speaker, language } = said;
-        let row: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-            [&meeting.get(), &start, &end, &text, &speaker, &language];
+        let Said { start, end, text, speaker, language, session_uid } = said;
+        let row: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+            [&meeting.get(), &start, &end, &text, &speaker, &language, &session_uid];
         self.open().await.execute(PUT_SAID, &row).await.expect("a transcription");
     }
 
     async fn count_said(&self, meeting: MeetingId) -> usize {
         let row = self.open().await.query_one(COUNT_SAID, &[&meeting.get()]).await;
         usize::try_from(row.expect("a count").get::<_, i64>(0)).expect("few")
+    }
+
+    async fn said(&self, meeting: MeetingId) -> Vec<(i64, Said)> {
+        let rows = self.open().await.query(SAID, &[&meeting.get()]).await.expect("transcriptions");
+        let said = rows.iter().map(|row| {
+            let said = Said {
+                start: row.get(1),
+                end: row.get(2),
+                text: row.get(3),
+                speaker: row.get(4),
+                language: row.get(5),
+                session_uid: row.get(6),
+            };
+            (row.get(0), said)
+        });
+        said.collect()
+    }
+
+    async fn traces(&self, word: &str) -> Vec<String> {
+        let client = self.open().await;
+        let tables = client.query(ALL_TABLES, &[]).await.expect("the tables");
+        let mut found = Vec::new();
+        for table in tables {
+            let table: String = table.get(0);
+            let find =
+                format!("SELECT count(*) FROM {table} r WHERE strpos(lower(r::text), $1) > 0");
+            let count: i64 = client.query_one(&find, &[&word]).await.expect(&find).get(0);
+            if count > 0 {
+                found.push(table);
+            }
+        }
+        found
     }
 }

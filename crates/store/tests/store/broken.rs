@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roundsman_core::Timestamp;
+use roundsman_core::bots::{BotWish, ConnectionId, NewBot, Platform};
 use roundsman_core::effects::{Effects, NewFrame};
 use roundsman_core::jobs::{JobError, JobId, Outcome, RunningJob};
-use roundsman_core::ports::{Scope, Store, StoreError};
-use roundsman_core::users::{NewToken, NewUser, TokenHash};
+use roundsman_core::ports::{NewMessage, ReserveAnswer, Scope, SettleRequest, Store, StoreError};
+use roundsman_core::transcripts::{FilterConfig, MessageBody, ToldSegment, TranscriptionFilter};
+use roundsman_core::users::{NewToken, NewUser, TokenHash, UserId};
 use roundsman_store::conformance::{COLLECT, Fixture, RENDER, catalog, json};
 use roundsman_testkit::TestDatabase;
 
@@ -38,7 +40,7 @@ const SECOND_WITH_ITS_KEY: &str = "
            triggered_at, created_at, lane, kind, key, payload
       FROM job_queue WHERE key IS NOT NULL";
 
-const DAMAGES: [Damage; 14] = [
+const DAMAGES: [Damage; 18] = [
     Damage::alike("log_matches_state", "UPDATE api_tokens SET revoked_at = created_at"),
     Damage::alike("log_matches_state", "DELETE FROM transitions WHERE entity = 'token'"),
     Damage::alike("log_replays", "UPDATE transitions SET from_state = 'gone'"),
@@ -74,6 +76,13 @@ const DAMAGES: [Damage; 14] = [
     },
     Damage::alike("frames_gapless", "DELETE FROM frames WHERE seq = 2"),
     Damage::alike("frames_gapless", "UPDATE frame_streams SET last_seq = 1"),
+    Damage::alike(
+        "segment_in_one_place",
+        "UPDATE kept_segments SET field = (SELECT field FROM live_segments)",
+    ),
+    Damage::alike("kept_is_final", "UPDATE kept_segments SET transcription_id = 1000"),
+    Damage::alike("live_is_active", "DELETE FROM active_transcripts"),
+    Damage::alike("segment_was_told", "UPDATE live_segments SET seq = 1000"),
 ];
 
 /// A column that nobody who uses the adapters can write such a value to.
@@ -159,7 +168,49 @@ async fn populate(store: &Arc<dyn Store>) {
         expires_at: None,
     };
     store.create_token(token, fx.now()).await.expect("a token");
+    speak(store, user.id, fx.now()).await;
     assert_eq!(store.check().await.expect("check"), vec![], "it is sound before");
+}
+
+/// Leaves a final and a live segment.
+async fn speak(store: &Arc<dyn Store>, user_id: UserId, now: Timestamp) {
+    let bot = NewBot {
+        user_id,
+        platform: Platform::GoogleMeet,
+        native_id: "room".to_owned(),
+        connection_id: ConnectionId::from_stored("connection".to_owned()),
+        language: None,
+        task: None,
+        wish: BotWish::default(),
+    };
+    let reserved = store.reserve_bot(bot, now).await.expect("reserve_bot");
+    let ReserveAnswer::Reserved(announced) = reserved else { panic!("{reserved:?}") };
+    let meeting_id = announced.record.meeting.id;
+    let filter = TranscriptionFilter::new(FilterConfig::default()).expect("the defaults are good");
+    let all = SettleRequest { stable_before: None, filter: Arc::new(filter), rows_max: 10 };
+    for start_ms in [0, 1000] {
+        let settled = store.settle_segments(meeting_id, all.clone(), None, now).await;
+        assert_eq!(settled.expect("settle_segments").left, 0);
+        let segment = ToldSegment {
+            start_ms,
+            end_ms: start_ms + 900,
+            text: "something said".to_owned(),
+            language: None,
+            speaker: None,
+            completed: None,
+            segment_id: None,
+        };
+        let (uid, segments) = (Some("session".to_owned()), vec![segment]);
+        let message = NewMessage {
+            meeting_id,
+            user_id,
+            token_issued_at: now,
+            version: 1,
+            start_hint: None,
+            body: MessageBody::Transcription { uid, segments, refused: vec![] },
+        };
+        store.take_messages(vec![message], now).await.expect("take_messages");
+    }
 }
 
 fn boom() -> JobError {

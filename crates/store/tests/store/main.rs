@@ -11,3 +11,4 @@ mod sqlite;
 mod sqlite_inline;
 mod suite_of_reference;
 mod vexa_database;
+mod vexa_transcripts;

@@ -11,22 +11,39 @@ use roundsman_store::sqlite::{SqliteOptions, SqliteStore};
 use roundsman_testkit::{TestDatabase, env};
 use tempfile::TempDir;
 
-/// How large the cases of bots that count are on every change, and in a run of everything
-/// (`ROUNDSMAN_TEST_FULL`): races of a heartbeat and a sweep, rounds of many starts at once.
+/// How large the cases that count are on every change, and in a run of everything
+/// (`ROUNDSMAN_TEST_FULL`). Of bots: races of a heartbeat and a sweep, rounds of many starts at once.
 const BOT_RACES: (usize, usize) = (1_000, 10_000);
 const START_ROUNDS: (usize, usize) = (20, 1_000);
+/// The same for transcripts: reads while one is written, revisions of each of its segments.
+const TRANSCRIPT_READS: (usize, usize) = (300, 10_000);
+const TRANSCRIPT_REVISIONS: (usize, usize) = (10, 100);
 
 /// The traits of an adapter that runs so many races about leases.
 pub(crate) fn traits(exclusive: bool, races: usize) -> Traits {
     if !env::full() {
         return usual_traits(exclusive, races);
     }
-    Traits { exclusive, races, bot_races: BOT_RACES.1, start_rounds: START_ROUNDS.1 }
+    Traits {
+        exclusive,
+        races,
+        bot_races: BOT_RACES.1,
+        start_rounds: START_ROUNDS.1,
+        transcript_reads: TRANSCRIPT_READS.1,
+        transcript_revisions: TRANSCRIPT_REVISIONS.1,
+    }
 }
 
 /// The traits of what is never asked for more than the usual.
 pub(crate) fn usual_traits(exclusive: bool, races: usize) -> Traits {
-    Traits { exclusive, races, bot_races: BOT_RACES.0, start_rounds: START_ROUNDS.0 }
+    Traits {
+        exclusive,
+        races,
+        bot_races: BOT_RACES.0,
+        start_rounds: START_ROUNDS.0,
+        transcript_reads: TRANSCRIPT_READS.0,
+        transcript_revisions: TRANSCRIPT_REVISIONS.0,
+    }
 }
 
 /// A store with threads of its own, on a file in a folder that goes with the test.

@@ -23,14 +23,14 @@ use tokio_postgres::Client;
 const VEXA_ROWS: &str = include_str!("vexa_database.sql");
 
 /// 2026-01-01T00:00:00Z: a few minutes after the last row was made.
-const NOW: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-const ADA: UserId = UserId::new(1);
-const BOB: UserId = UserId::new(2);
+pub(crate) const ADA: UserId = UserId::new(1);
+pub(crate) const BOB: UserId = UserId::new(2);
 const ADAS_KEY: &str = "aTokenOfAdaWithFortyLettersAndDigits0001";
 
 /// Everything that the catalogue says about what is in `public`.
-const DESCRIBE: &str = r"
+pub(crate) const DESCRIBE: &str = r"
 SELECT string_agg(line, E'\n' ORDER BY line) FROM (
     SELECT 'table ' || c.relname || ' ' || c.relkind::text || ' ' || coalesce(c.reloptions::text, '')
            || ' ' || c.relpersistence::text || ' ' || coalesce(c.relacl::text, '') AS line
@@ -59,7 +59,7 @@ SELECT string_agg(line, E'\n' ORDER BY line) FROM (
       FROM information_schema.columns WHERE table_schema = 'public') described";
 
 /// Rows that nobody has a reason to touch.
-const SETTLED: &str = r"
+pub(crate) const SETTLED: &str = r"
 SELECT string_agg(line, E'\n' ORDER BY line) FROM (
     SELECT 'meeting ' || m::text AS line FROM public.meetings m WHERE id <= 4
     UNION ALL
@@ -74,7 +74,7 @@ SELECT string_agg(line, E'\n' ORDER BY line) FROM (
     SELECT 'version ' || v::text FROM public.alembic_version v) settled";
 
 /// The database, somebody who looks at it past the store, and the store.
-async fn open() -> (TestDatabase, Client, PostgresStore) {
+pub(crate) async fn open() -> (TestDatabase, Client, PostgresStore) {
     let database = TestDatabase::create().await.expect("a database");
     let operator = database.connect().await.expect("a connection");
     // A zone that is not UTC must not move anybody's times.
@@ -92,7 +92,7 @@ async fn connect(database: &TestDatabase) -> PostgresStore {
     PostgresStore::connect(options, catalog()).await.expect("Vexa's tables are good enough")
 }
 
-async fn text(operator: &Client, sql: &str) -> String {
+pub(crate) async fn text(operator: &Client, sql: &str) -> String {
     let row = operator.query_one(sql, &[]).await.expect("one row");
     row.get::<_, Option<String>>(0).unwrap_or_default()
 }

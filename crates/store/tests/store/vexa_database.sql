@@ -44,4 +44,10 @@ VALUES
     (1, 0, 2.5, 'Good morning', 'Ada', 'en', 'session-1'),
     (6, 0, 2.5, 'Guten Abend', 'Bob', 'de', 'session-6-early'),
     (6, 3, 4, 'hello', 'Ada', 'en', 'session-6-late'),
-    (6, 5, 6, 'noise', NULL, NULL, NULL);
+    (6, 5, 6, 'noise', NULL, NULL, NULL),
+    -- Sessions that are known by a name without the platform, or not at all; times that are none.
+    (1, 3.0004, 4.25, 'Guten Morgen zusammen', 'Bob', 'de', 'google_meet_session-1'),
+    (1, 5, 6, 'Nobody knows when', NULL, NULL, 'session-lost'),
+    (1, 7, 8, 'Nor where', 'Ada', 'en', NULL),
+    (1, 'NaN', 'Infinity', 'Not a time', 'Ada', 'en', 'session-1');
+UPDATE transcriptions SET created_at = NULL WHERE text = 'Nor where';

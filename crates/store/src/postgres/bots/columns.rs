@@ -255,7 +255,7 @@ pub(super) async fn update_records(
 }
 
 /// Text without NUL: bots send whatever they like, and the server stores any other character.
-pub(super) fn storable_text(text: &str) -> Cow<'_, str> {
+pub(in crate::postgres) fn storable_text(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "")) } else { Cow::Borrowed(text) }
 }
 

@@ -13,6 +13,7 @@ use super::read::find_target;
 use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
+use crate::postgres::transcripts::{self, forget_said};
 use crate::postgres::types::Time;
 use crate::rows::bots::{anonymous_data, is_anonymous, merged_data, wish_to_text};
 
@@ -76,9 +77,6 @@ impl MergeData {
     }
 }
 
-const FORGET_SAID: &str = "-- forget_said
-DELETE FROM public.transcriptions WHERE meeting_id = $1::bigint";
-
 const FORGET_ADDRESS: &str = "-- forget_address
 UPDATE public.meetings
    SET platform_specific_id = NULL, data = $2::text::jsonb,
@@ -111,6 +109,9 @@ impl Anonymise {
             return Ok(AnonymiseAnswer::NotFound);
         };
         let id = found.meeting.id;
+        // Before any row: whoever takes what is said in the meeting waits, and then finds that it has
+        // no address any more.
+        transcripts::lock_meeting(session, id).await?;
         let bot = hold_bot(session, id).await?.map(|record| record.bot);
         let Some(meeting) = lock_meeting(session, id, &self.target).await? else {
             return Ok(AnonymiseAnswer::NotFound);
@@ -121,7 +122,7 @@ impl Anonymise {
         if is_anonymous(&meeting.data) {
             return Ok(AnonymiseAnswer::Already);
         }
-        session.execute(FORGET_SAID, &[&id.get()]).await?;
+        forget_said(session, self.user, id).await?;
         let data = anonymous_data(&meeting.data);
         session
             .execute(FORGET_ADDRESS, &[&id.get(), &storable_json(&data), &Time(self.now)])

@@ -96,9 +96,10 @@ pub(super) async fn write_changes(
         session.execute(BEGIN_SESSIONS, &[&meetings, &sessions, &Time(now)]).await?;
     }
     let effects: Vec<&Effects> = changes.iter().map(|change| &change.effects).collect();
-    write_effects(session, &effects, catalog, now).await?;
-    let announced = changes
-        .into_iter()
-        .map(|change| Announced { record: change.record, frames: change.effects.frames });
+    let mut frames = write_effects(session, &effects, catalog, now).await?.into_iter();
+    let announced = changes.into_iter().map(|change| Announced {
+        record: change.record,
+        frames: frames.by_ref().take(change.effects.frames.len()).collect(),
+    });
     Ok(announced.collect())
 }

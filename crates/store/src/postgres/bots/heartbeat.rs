@@ -15,7 +15,7 @@ use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
 use crate::postgres::types::Time;
-use crate::rows::bots::{ConfigColumns, NotHeard, status_from_text};
+use crate::rows::bots::{ConfigColumns, NotHeard, stage_from_text, status_from_text};
 
 /// Whoever waits for a sweep or an event here compares `live` and `attempt` again when that is done:
 /// a bot that was given up a moment ago is not among those that are heard. The status is returned by
@@ -37,14 +37,14 @@ WITH heard AS (
      WHERE b.meeting_id = beat.id AND b.attempt = beat.attempt
        AND b.connection_id || '' = beat.connection AND b.live::integer = 1
     RETURNING b.meeting_id, b.attempt, b.connection_id, b.stop_wanted_at IS NOT NULL AS stop_wanted,
-              b.config_version, b.config_applied, b.language, b.task
+              b.stage, b.config_version, b.config_applied, b.language, b.task
 )
 UPDATE public.meetings m
    SET updated_at = $6 AT TIME ZONE 'UTC'
   FROM heard
  WHERE m.id = heard.meeting_id
 RETURNING heard.meeting_id, heard.attempt, heard.connection_id, m.status::text, heard.stop_wanted,
-          heard.config_version, heard.config_applied, heard.language, heard.task";
+          heard.stage, heard.config_version, heard.config_applied, heard.language, heard.task";
 
 /// How the bots are of which nothing was heard. `OFFSET 0` keeps this a look for each of them.
 pub(super) const NOT_HEARD: &str = "-- not_heard
@@ -142,13 +142,14 @@ fn heard(row: &Row) -> Result<BeatAnswer, Failure> {
     let mut reader = Reader::from(row, 3);
     let status = status_from_text(reader.value()?, id)?;
     let stop_wanted = reader.value()?;
+    let stage = stage_from_text(reader.value()?, id)?;
     let config = ConfigColumns {
         version: reader.value::<i32>()?.into(),
         applied: reader.value::<i32>()?.into(),
         language: reader.value()?,
         task: reader.value()?,
     };
-    Ok(BeatAnswer::Heard { status, stop_wanted, config: config.into_config(id)? })
+    Ok(BeatAnswer::Heard { status, stage, stop_wanted, config: config.into_config(id)? })
 }
 
 /// Why these were not heard. What is over stays over, so a second look is early enough.

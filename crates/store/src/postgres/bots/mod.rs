@@ -34,6 +34,7 @@ use roundsman_core::users::UserId;
 use serde_json::{Map, Value};
 
 use self::columns::record_columns;
+pub(super) use self::read::find_target;
 use super::PostgresStore;
 use super::error::Failure;
 use super::session::Session;

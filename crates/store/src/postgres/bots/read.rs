@@ -204,7 +204,7 @@ pub(super) const LATEST: &str = concat!(
 );
 
 /// The meeting that a user means.
-pub(super) async fn find_target(
+pub(in crate::postgres) async fn find_target(
     session: &mut Session,
     user: UserId,
     target: &BotTarget,

@@ -54,9 +54,9 @@ impl Operation for Reserve<'_> {
         }
         let record = self.insert(session).await?;
         let effects = reservation_effects(&record, self.now);
-        write_effects(session, &[&effects], self.catalog, self.now).await?;
+        let frames = write_effects(session, &[&effects], self.catalog, self.now).await?;
         session.commit().await?;
-        Ok(ReserveAnswer::Reserved(Box::new(Announced { record, frames: effects.frames })))
+        Ok(ReserveAnswer::Reserved(Box::new(Announced { record, frames })))
     }
 }
 

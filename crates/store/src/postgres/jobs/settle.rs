@@ -155,7 +155,8 @@ impl SettleRuns<'_> {
                 states.insert(lease, state);
             }
         }
-        write_effects(session, &effects, self.catalog, self.now).await
+        write_effects(session, &effects, self.catalog, self.now).await?;
+        Ok(())
     }
 }
 

@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::postgres::session::Session;
-use crate::postgres::{bots, jobs, webhooks};
+use crate::postgres::{bots, jobs, transcripts, webhooks};
 
 /// What the plan of a statement must contain.
-const EXPECTED: [(&str, &[&str]); 21] = [
+const EXPECTED: &[(&str, &[&str])] = &[
     (
         "claim",
         &[
@@ -47,17 +47,69 @@ const EXPECTED: [(&str, &[&str]); 21] = [
     ("events_of", &["Scan Backward using webhook_events_user"]),
     ("deliveries_of", &["Index Scan using webhook_deliveries_event"]),
     ("prune_events", &["Index Scan using webhook_events_created", "using webhook_events_pkey"]),
+    ("live_near", &["Index Scan using live_segments_start"]),
+    ("kept_near", &["Index Scan using kept_segments_start", "using transcriptions_pkey"]),
+    ("meetings_heard", &["Index Scan using meetings_pkey", "using active_transcripts_pkey"]),
+    ("starts", &["on meeting_sessions", "Index Cond: (meeting_id = ANY"]),
+    (
+        "sessions_of",
+        &["on meeting_sessions", "using transcript_sessions_pkey", "on transcriptions"],
+    ),
+    ("session_facts", &["Index Scan using transcript_sessions_pkey"]),
+    ("names", &["Index Scan using speaker_names_pkey"]),
+    ("events_near", &["Index Scan Backward using speaker_events_pkey"]),
+    ("keep_events", &["using speaker_events_pkey"]),
+    ("put_live", &["Conflict Arbiter Indexes: live_segments_pkey"]),
+    ("revise_kept", &["Index Scan using kept_segments_pkey"]),
+    ("revise_final", &["Index Scan using transcriptions_pkey"]),
+    ("stable", &["Index Scan using live_segments_"]),
+    ("kept_beside", &["Index Scan using kept_segments_start", "using transcriptions_pkey"]),
+    ("remove_live", &["Index Scan using live_segments_pkey"]),
+    ("mark_dropped", &["Index Scan using live_segments_pkey"]),
+    ("live_meetings", &["using active_transcripts_pkey", "Index Scan using live_segments_"]),
+    ("live_of_meeting", &["Index Scan using live_segments_"]),
+    (
+        "final_of_meeting",
+        &["Index Scan using ix_transcription", "Index Scan using kept_segments_pkey"],
+    ),
+    ("kept_since", &["Index Scan using kept_segments_seq", "using transcriptions_pkey"]),
+    ("stream_ends", &["Index Scan using frame_streams_pkey"]),
+    ("published", &["Index Cond: (stream = x.stream)"]),
+    ("unpublished", &["Index Scan using frames_at", "Index Scan using frame_streams_pkey"]),
+    ("newest", &["Index Scan Backward using frames_pkey"]),
+    ("share_by_secret", &["Index Scan using transcript_shares_secret_hash_key"]),
+    ("shares_of", &["Index Scan Backward using transcript_shares_meeting"]),
+    ("letters", &["Index Scan Backward using dead_letters_pkey"]),
+    ("prune_dropped", &["Index Scan using live_segments_dropped"]),
+    ("prune_speaker_events", &["Index Scan using speaker_events_heard"]),
+    ("forget_heard", &["Index Scan using speaker_events_meeting"]),
+    (
+        "live_of_user_said",
+        &["using active_transcripts_pkey", "Index Cond: (meeting_id = a.meeting_id)"],
+    ),
+    ("unindexed", &["Index Scan using transcriptions_pkey", "using transcript_words_pkey"]),
 ];
 
 /// The tables whose statistics are made wrong.
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 18] = [
     "roundsman.job_queue",
     "roundsman.job_running",
     "roundsman.job_finished",
     "roundsman.bots",
     "roundsman.webhook_events",
     "roundsman.webhook_deliveries",
+    "roundsman.frames",
+    "roundsman.frame_streams",
+    "roundsman.live_segments",
+    "roundsman.active_transcripts",
+    "roundsman.kept_segments",
+    "roundsman.transcript_sessions",
+    "roundsman.transcript_words",
+    "roundsman.speaker_events",
+    "roundsman.speaker_names",
     "public.meetings",
+    "public.meeting_sessions",
+    "public.transcriptions",
 ];
 
 #[tokio::test]
@@ -75,30 +127,41 @@ async fn hot_statements_use_their_indexes_on_an_empty_and_on_a_full_table() {
 
     operator.batch_execute(FILL).await.unwrap();
     assert_plans(&store, "full, with the statistics of empty tables").await;
+    assert_by_number(&store, "full, with the statistics of empty tables").await;
 
     operator.batch_execute("ANALYZE").await.unwrap();
     assert_plans(&store, "full, with statistics").await;
-    for (name, parts) in BY_NUMBER {
-        let sql = bots::hot_statements().into_iter().find(|sql| name_of(sql) == name).unwrap();
-        let mut session = store.pool.lend().await.unwrap();
-        let plan = explain(&mut session, sql).await;
-        session.give_back();
-        for part in parts {
-            assert!(plan.contains(part), "{name} should contain {part}:\n{plan}");
-        }
-    }
+    assert_by_number(&store, "full, with statistics").await;
+    assert_words_are_found(&store).await;
 
-    for table in ["job_queue", "job_running", "bots", "webhook_events"] {
+    for table in ["job_queue", "job_running", "bots", "webhook_events", "live_segments"] {
         operator.batch_execute(&format!("DELETE FROM roundsman.{table}")).await.unwrap();
         operator.batch_execute(&format!("VACUUM roundsman.{table}")).await.unwrap();
     }
     assert_plans(&store, "empty, with the statistics of full tables").await;
 }
 
-/// With rows in the tables a heartbeat looks for each bot by its number. On empty tables, where it
+/// With rows in the tables these look for each row by its number or name. On empty tables, where it
 /// costs nothing, the planner may begin with all there are.
-const BY_NUMBER: [(&str, &[&str]); 1] =
-    [("hear", &["Index Cond: (meeting_id = beat.id)", "Index Cond: (id = heard.meeting_id)"])];
+const BY_NUMBER: [(&str, &[&str]); 5] = [
+    ("hear", &["Index Cond: (meeting_id = beat.id)", "Index Cond: (id = heard.meeting_id)"]),
+    ("live_near", &["Index Scan using live_segments_id"]),
+    ("kept_near", &["Index Scan using kept_segments_id"]),
+    ("published", &["Index Cond: (stream = held.stream)"]),
+    ("live_of_user_said", &["Index Cond: (id = a.meeting_id)"]),
+];
+
+async fn assert_by_number(store: &PostgresStore, when: &str) {
+    let mut session = store.pool.lend().await.unwrap();
+    for (name, parts) in BY_NUMBER {
+        let sql = hot_statements().find(|sql| name_of(sql) == name).unwrap();
+        let plan = explain(&mut session, sql).await;
+        for part in parts {
+            assert!(plan.contains(part), "{name}, {when}, should contain {part}:\n{plan}");
+        }
+    }
+    session.give_back();
+}
 
 /// Rows enough that the wrong plan would be chosen if it were allowed.
 const FILL: &str = "
@@ -134,16 +197,58 @@ INSERT INTO roundsman.webhook_events
 SELECT n % 100, 'e-' || n, 'meeting.completed', '{}', t, 'delivered', t
   FROM generate_series(1, 50000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
 INSERT INTO roundsman.webhook_deliveries (event, at, url, duration_us)
-SELECT id, created_at, 'https://example.org', 1 FROM roundsman.webhook_events";
+SELECT id, created_at, 'https://example.org', 1 FROM roundsman.webhook_events;
+INSERT INTO roundsman.frame_streams (stream, last_seq, published_seq)
+SELECT 'meeting:' || n, 10, 10 FROM generate_series(1, 5000) n;
+INSERT INTO roundsman.frames (stream, seq, body, at)
+SELECT 'meeting:' || n, seq, '{}', to_timestamp(n * 10 + seq)
+  FROM generate_series(1, 5000) n, generate_series(1, 10) seq;
+INSERT INTO roundsman.active_transcripts SELECT n FROM generate_series(1, 500) n;
+INSERT INTO roundsman.live_segments
+    (meeting_id, session_uid, field, segment_id, start_ms, end_ms, text, speaker_status, version,
+     created_at, updated_at, seq, dropped)
+SELECT m, 'u-' || m, n::text, 's-' || n, n, n + 1, 'said', 'MAPPED', 1, t, t, 1, n % 20 = 0
+  FROM generate_series(1, 500) m, generate_series(1, 100) n,
+       LATERAL (SELECT to_timestamp(n) AS t) x;
+INSERT INTO public.meeting_sessions (meeting_id, session_uid)
+SELECT id, 'u-' || id FROM public.meetings;
+INSERT INTO roundsman.transcript_sessions (meeting_id, session_uid)
+SELECT id, 'u-' || id FROM public.meetings;
+INSERT INTO public.transcriptions (meeting_id, session_uid, start_time, end_time, text)
+SELECT m, 'u-' || m, n, n + 1, 'said' FROM generate_series(1, 1000) m, generate_series(1, 50) n;
+INSERT INTO roundsman.kept_segments
+    (transcription_id, meeting_id, session_uid, field, segment_id, start_ms, end_ms,
+     speaker_status, version, updated_at, seq)
+SELECT id, meeting_id, session_uid, id, 's-' || id, start_time * 1000, end_time * 1000, 'MAPPED', 1,
+       to_timestamp(id), 1
+  FROM public.transcriptions;
+INSERT INTO roundsman.transcript_words (transcription_id, words)
+SELECT id, ('@' || meeting_id % 100 || ' said:1')::tsvector FROM public.transcriptions;
+INSERT INTO roundsman.speaker_events
+    (session_uid, meeting_id, at_ms, kind, participant, name, heard_at)
+SELECT 'u-' || m, m, n, 'SPEAKER_START', 'p', 'p', to_timestamp(n)
+  FROM generate_series(1, 500) m, generate_series(1, 100) n;
+INSERT INTO roundsman.speaker_names (meeting_id, name, shown_as)
+SELECT n, 'a', 'b' FROM generate_series(1, 10000) n";
+
+/// The index of words is read as the search reads it.
+async fn assert_words_are_found(store: &PostgresStore) {
+    let mut session = store.pool.lend().await.unwrap();
+    session.begin();
+    session.batch(transcripts::SEARCH_SETTINGS).await.unwrap();
+    let plan = explain(&mut session, transcripts::FINAL_WITH_WORDS).await;
+    for part in ["Bitmap Index Scan on transcript_words_words", "using transcriptions_pkey"] {
+        assert!(plan.contains(part), "the search should contain {part}:\n{plan}");
+    }
+    assert!(!plan.contains("Seq Scan"), "{plan}");
+    session.commit().await.unwrap();
+    session.give_back();
+}
 
 async fn assert_plans(store: &PostgresStore, when: &str) {
     let mut session = store.pool.lend().await.unwrap();
     let mut seen = BTreeSet::new();
-    let statements = jobs::hot_statements()
-        .into_iter()
-        .chain(bots::hot_statements())
-        .chain(webhooks::hot_statements());
-    for sql in statements {
+    for sql in hot_statements() {
         let name = name_of(sql);
         let plan = explain(&mut session, sql).await;
         assert!(!plan.contains("Seq Scan"), "{name}, {when}:\n{plan}");
@@ -155,6 +260,14 @@ async fn assert_plans(store: &PostgresStore, when: &str) {
     }
     assert_eq!(seen.len(), EXPECTED.len(), "every expectation is about a statement");
     session.give_back();
+}
+
+fn hot_statements() -> impl Iterator<Item = &'static str> {
+    jobs::hot_statements()
+        .into_iter()
+        .chain(bots::hot_statements())
+        .chain(transcripts::hot_statements())
+        .chain(webhooks::hot_statements())
 }
 
 fn name_of(sql: &'static str) -> &'static str {

@@ -68,8 +68,7 @@ pub(super) fn happen(
             At(now),
         ])?;
     }
-    let frames = change.effects.frames.clone();
-    effects::apply(conn, catalog, change.effects, now)?;
+    let frames = effects::apply(conn, catalog, change.effects, now)?;
     Ok(EventAnswer::Changed(Box::new(Announced { record, frames })))
 }
 

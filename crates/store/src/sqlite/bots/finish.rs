@@ -17,6 +17,7 @@ use crate::rows::bots::{
 use crate::sqlite::effects::{self, is_held};
 use crate::sqlite::error::Result;
 use crate::sqlite::time::At;
+use crate::sqlite::transcripts::rewrite::forget;
 
 pub(super) fn merge_data(
     conn: &Connection,
@@ -50,7 +51,7 @@ pub(super) fn anonymise(
         return Ok(AnonymiseAnswer::Already);
     }
     let id = row.meeting.id.get();
-    conn.prepare_cached(DELETE_SAID)?.execute([id])?;
+    forget(conn, user, row.meeting.id)?;
     let data = anonymous_data(&row.meeting.data);
     conn.prepare_cached(FORGET_MEETING)?.execute(params![id, data.as_str(), At(now)])?;
     // The address of the meeting may be in the wish too.
@@ -93,9 +94,6 @@ pub(super) fn finish_meeting(
 
 const SET_DATA: &str = "-- set_data
     UPDATE meetings SET data = ?2, updated_at = ?3 WHERE id = ?1";
-
-const DELETE_SAID: &str = "-- delete_said
-    DELETE FROM transcriptions WHERE meeting_id = ?1";
 
 const FORGET_MEETING: &str = "-- forget_meeting
     UPDATE meetings SET platform_specific_id = NULL, data = ?2, updated_at = ?3 WHERE id = ?1";

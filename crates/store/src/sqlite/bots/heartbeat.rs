@@ -5,7 +5,7 @@ use roundsman_core::ports::{BeatAnswer, BotBeat};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::columns::{read_config, record};
-use crate::rows::bots::{ConfigColumns, speaks_for, status_from_text};
+use crate::rows::bots::{ConfigColumns, speaks_for, stage_from_text, status_from_text};
 use crate::sqlite::error::Result;
 use crate::sqlite::time::At;
 
@@ -28,7 +28,7 @@ pub(super) const HEAR: &str = "-- hear
            media_progress = coalesce(max(media_progress, ?5), media_progress, ?5),
            config_applied = max(config_applied, coalesce(?6, 0))
      WHERE meeting_id = ?1 AND attempt = ?2 AND connection_id = ?3 AND live = 1
-    RETURNING stop_wanted_at IS NOT NULL, config_version, config_applied, language, task";
+    RETURNING stop_wanted_at IS NOT NULL, stage, config_version, config_applied, language, task";
 
 pub(super) const TOUCH: &str = "-- touch_meeting
     UPDATE meetings SET updated_at = ?2 WHERE id = ?1 RETURNING status";
@@ -41,7 +41,7 @@ fn heartbeat(
     now: Timestamp,
 ) -> Result<BeatAnswer> {
     let id = beat.workload.meeting_id.get();
-    let heard: Option<(bool, ConfigColumns)> = hear
+    let heard: Option<(bool, Option<String>, ConfigColumns)> = hear
         .query_row(
             params![
                 id,
@@ -51,13 +51,14 @@ fn heartbeat(
                 beat.media_progress,
                 beat.config_applied,
             ],
-            |row| Ok((row.get(0)?, read_config(row, 1)?)),
+            |row| Ok((row.get(0)?, row.get(1)?, read_config(row, 2)?)),
         )
         .optional()?;
-    let Some((stop_wanted, config)) = heard else { return not_heard(conn, beat) };
+    let Some((stop_wanted, stage, config)) = heard else { return not_heard(conn, beat) };
     let status: String = touch.query_row(params![id, At(now)], |row| row.get(0))?;
     Ok(BeatAnswer::Heard {
         status: status_from_text(&status, id)?,
+        stage: stage_from_text(stage.as_deref(), id)?,
         stop_wanted,
         config: config.into_config(id)?,
     })

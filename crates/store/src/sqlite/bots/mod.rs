@@ -12,7 +12,7 @@ mod heartbeat;
 mod launch;
 #[cfg(test)]
 mod plans;
-mod read;
+pub(super) mod read;
 mod reserve;
 mod sweep;
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(super) fn live_workloads(
     Ok(live)
 }
 
-pub(super) fn meeting(
+pub(in crate::sqlite) fn meeting(
     conn: &Connection,
     user: UserId,
     target: &BotTarget,

@@ -33,8 +33,7 @@ pub(super) fn reserve(
     record.meeting.id = insert_meeting(conn, &record.meeting)?;
     insert_bot(conn, &record)?;
     let effects = reservation_effects(&record, now);
-    let frames = effects.frames.clone();
-    effects::apply(conn, catalog, effects, now)?;
+    let frames = effects::apply(conn, catalog, effects, now)?;
     Ok(ReserveAnswer::Reserved(Box::new(Announced { record, frames })))
 }
 

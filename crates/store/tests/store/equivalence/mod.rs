@@ -3,6 +3,7 @@
 
 mod ops;
 mod subject;
+mod transcripts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,11 +57,15 @@ impl SharedPostgres {
     }
 
     async fn empty(&self) {
-        const TABLES: &str = "SELECT string_agg('roundsman.' || quote_ident(tablename), ', ') \
-             FROM pg_tables WHERE schemaname = 'roundsman' AND tablename NOT LIKE '%migration%'";
+        const TABLES: &str = "SELECT string_agg(schemaname || '.' || quote_ident(tablename), ', ') \
+             FROM pg_tables WHERE schemaname IN ('public', 'roundsman') \
+              AND tablename NOT LIKE '%migration%'";
+        // A row that is there from the beginning.
+        const BEGIN: &str = "INSERT INTO roundsman.transcript_index (upto) VALUES (0)";
         let client = self.database.connect().await.expect("a connection");
         let tables: String = client.query_one(TABLES, &[]).await.expect("the tables").get(0);
-        client.batch_execute(&format!("TRUNCATE {tables}")).await.expect("truncate");
+        let truncate = format!("TRUNCATE {tables} RESTART IDENTITY; {BEGIN}");
+        client.batch_execute(&truncate).await.expect("truncate");
     }
 }
 

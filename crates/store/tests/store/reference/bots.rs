@@ -39,8 +39,7 @@ impl BotStore for Reference {
         let record = bot.record(state.next_meeting(), now);
         state.put(&record);
         let effects = reservation_effects(&record, now);
-        let frames = effects.frames.clone();
-        state.apply(&self.rules, effects, now);
+        let frames = state.apply(&self.rules, effects, now);
         Ok(ReserveAnswer::Reserved(Box::new(Announced { record, frames })))
     }
 
@@ -321,7 +320,7 @@ impl BotStore for Reference {
         meeting.native_id = None;
         meeting.data = Json::from_stored(Value::Object(data).to_string());
         meeting.updated_at = now;
-        state.said.retain(|(id, _)| *id != meeting.id);
+        state.forget(meeting.id);
         if let Some(bot) = state.bots.get_mut(&meeting.id) {
             bot.wish = BotWish::default();
         }

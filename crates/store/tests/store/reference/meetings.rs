@@ -18,6 +18,7 @@ use roundsman_core::users::UserId;
 use roundsman_store::conformance::{Backdoor, Said};
 use serde_json::{Map, Value};
 
+use super::speech::Row;
 use super::{Reference, State};
 
 impl State {
@@ -80,8 +81,7 @@ impl State {
             self.sessions.push((record.meeting.id, uid, now));
         }
         self.put(&record);
-        let frames = change.effects.frames.clone();
-        self.apply(rules, change.effects, now);
+        let frames = self.apply(rules, change.effects, now);
         Some(Announced { record, frames })
     }
 
@@ -109,6 +109,7 @@ impl State {
         self.put(&record);
         BeatAnswer::Heard {
             status: record.status,
+            stage: record.bot.stage,
             stop_wanted: record.bot.stop.is_some(),
             config: record.bot.config,
         }
@@ -133,8 +134,8 @@ impl State {
     }
 
     pub(super) fn summary(&self, id: MeetingId) -> SpokenSummary {
-        let said: Vec<&Said> =
-            self.said.iter().filter(|(meeting, _)| *meeting == id).map(|(_, said)| said).collect();
+        let rows = self.speech.rows.iter().filter(|row| row.meeting_id == id);
+        let said: Vec<&Said> = rows.map(|row| &row.said).collect();
         let names = |name: fn(&Said) -> Option<&String>| {
             let names: BTreeSet<&String> = said.iter().filter_map(|said| name(said)).collect();
             names.into_iter().cloned().collect()
@@ -168,11 +169,30 @@ impl Backdoor for ReferenceDoor {
     }
 
     async fn put_said(&self, meeting: MeetingId, said: Said) {
-        self.0.lock().said.push((meeting, said));
+        let speech = &mut self.0.lock().speech;
+        speech.last_row += 1;
+        speech.rows.push(Row {
+            id: speech.last_row,
+            meeting_id: meeting,
+            said,
+            created_at: Timestamp::EPOCH,
+            kept: None,
+            is_searchable: false,
+        });
     }
 
     async fn count_said(&self, meeting: MeetingId) -> usize {
-        self.0.lock().said.iter().filter(|(id, _)| *id == meeting).count()
+        self.said(meeting).await.len()
+    }
+
+    async fn said(&self, meeting: MeetingId) -> Vec<(i64, Said)> {
+        let state = self.0.lock();
+        let rows = state.speech.rows.iter().filter(|row| row.meeting_id == meeting);
+        rows.map(|row| (row.id, row.said.clone())).collect()
+    }
+
+    async fn traces(&self, word: &str) -> Vec<String> {
+        self.0.lock().traces(word)
     }
 }
 

@@ -5,6 +5,9 @@ mod bots;
 mod jobs;
 mod meetings;
 mod others;
+mod speech;
+mod tell;
+mod transcripts;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -20,8 +23,8 @@ use roundsman_core::jobs::{
 use roundsman_core::ports::{Enqueued, Scope};
 use roundsman_core::users::{ApiToken, User, UserId};
 use roundsman_core::webhooks::{Delivery, DeliveryState, StoredEvent};
-use roundsman_store::conformance::Said;
 
+use self::speech::Speech;
 use self::webhooks::EndpointRow;
 
 pub(crate) use self::meetings::ReferenceDoor;
@@ -52,7 +55,7 @@ struct State {
     meetings: BTreeMap<MeetingId, Meeting>,
     bots: BTreeMap<MeetingId, Bot>,
     sessions: Vec<(MeetingId, String, Timestamp)>,
-    said: Vec<(MeetingId, Said)>,
+    speech: Speech,
     keys: BTreeMap<&'static str, Vec<u8>>,
 }
 
@@ -118,7 +121,8 @@ impl State {
         self.running.get(&lease.id).is_some_and(|job| job.lease_ref() == lease)
     }
 
-    fn apply(&mut self, rules: &KindCatalog, effects: Effects, now: Timestamp) {
+    fn apply(&mut self, rules: &KindCatalog, effects: Effects, now: Timestamp) -> Vec<Frame> {
+        let mut placed = Vec::new();
         for wish in effects.jobs {
             self.enqueue(rules, wish, now);
         }
@@ -126,7 +130,9 @@ impl State {
             let last = self.last_seq.entry(frame.stream.clone()).or_default();
             *last += 1;
             let (stream, seq) = (frame.stream, *last);
-            self.frames.push(Frame { stream, seq, body: frame.body, at: now });
+            let frame = Frame { stream, seq, body: frame.body, at: now };
+            self.frames.push(frame.clone());
+            placed.push(frame);
         }
         for step in effects.transitions {
             self.transitions.push(LoggedTransition {
@@ -155,6 +161,7 @@ impl State {
                 since: now,
             });
         }
+        placed
     }
 
     fn job(&self, scope: Scope, id: JobId) -> Option<Job> {
