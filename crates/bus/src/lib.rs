@@ -1,8 +1,10 @@
-//! The adapters of the [`Bus`](roundsman_core::ports::Bus) port.
+//! The adapters of the [`Bus`](roundsman_core::ports::Bus) port, and of the ports that need Redis.
 //!
 //! [`LocalBus`] serves one process, [`RedisBus`] and [`PostgresBus`] serve several nodes. The two
 //! networked ones share everything but their wire (`remote`): a publishing connection and a
 //! listening one, each kept up by a task that reconnects for as long as the process lives.
+//! [`RedisTranscriptCache`] and [`RedisIngestStream`] share one more connection, a [`RedisLink`];
+//! a stream reads on one of its own.
 //!
 //! Invariants:
 //! - No caller ever waits longer than [`BusLimits::publish_secs_max`] for the transport.
@@ -14,16 +16,29 @@
 mod backoff;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(feature = "conformance")]
+pub mod conformance_cache;
+#[cfg(feature = "conformance")]
+pub mod conformance_stream;
+mod kept;
 mod limits;
+mod link;
 mod local;
+#[cfg(feature = "conformance")]
+pub mod memory;
 mod postgres;
 mod queue;
 mod redis;
 mod registry;
 mod remote;
+mod transcripts;
 
 pub use limits::BusLimits;
+pub use link::{RedisLink, RedisUrlError};
 pub use local::LocalBus;
 pub use postgres::PostgresBus;
-pub use redis::{RedisBus, RedisUrlError};
+pub use redis::RedisBus;
 pub use remote::BusStatus;
+pub use transcripts::{
+    IngestStreamOptions, RedisIngestStream, RedisTranscriptCache, TranscriptCacheOptions,
+};

@@ -22,9 +22,10 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Notification, Statemen
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use crate::kept::Failure;
 use crate::limits::BusLimits;
 use crate::registry::Channel;
-use crate::remote::{Arrival, BusStatus, Control, Failure, Publisher, RemoteBus, Transport};
+use crate::remote::{Arrival, BusStatus, Control, Publisher, RemoteBus, Transport};
 
 /// PostgreSQL refuses a payload of 8,000 bytes or more.
 const PAYLOAD_BYTES_MAX: usize = 7_999;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt};
 use redis::aio::{MultiplexedConnection, PubSubSink};
-use redis::{AsyncConnectionConfig, Client, Msg};
+use redis::{Client, Msg};
 use roundsman_core::ports::{
     Bus, BusError, BusMessage, BusSubscription, MESSAGE_BYTES_MAX, Random,
 };
@@ -18,17 +18,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::kept::Failure;
 use crate::limits::BusLimits;
+use crate::link::{self, RedisUrlError};
 use crate::registry::Channel;
-use crate::remote::{Arrival, BusStatus, Control, Failure, Publisher, RemoteBus, Transport};
+use crate::remote::{Arrival, BusStatus, Control, Publisher, RemoteBus, Transport};
 
 /// Delivers between all processes that use the same Redis server.
 pub struct RedisBus(RemoteBus<RedisTransport>);
-
-/// The address of the Redis server cannot be used; waiting will not mend it.
-#[derive(Debug, thiserror::Error)]
-#[error("the Redis URL is not valid: {0}")]
-pub struct RedisUrlError(#[source] redis::RedisError);
 
 impl RedisBus {
     /// Starts the bus on `tasks`; it ends when `shutdown` is cancelled or the bus is dropped. A
@@ -100,10 +97,7 @@ impl Transport for RedisTransport {
     }
 
     async fn connect_publisher(&self) -> Result<MultiplexedConnection, Failure> {
-        // The limits of the bus hold; the library's own, shorter ones would only blur them.
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        Ok(self.client.get_multiplexed_async_connection_with_config(&config).await?)
+        Ok(link::connect(&self.client).await?)
     }
 
     async fn connect_listener(&self) -> Result<(PubSubSink, Self::Arrivals), Failure> {

@@ -1,6 +1,7 @@
-//! The adapters of the bus against real servers.
+//! The adapters of this crate against real servers.
 
 mod conformance;
 mod postgres_faults;
 mod redis_faults;
 mod support;
+mod transcripts;

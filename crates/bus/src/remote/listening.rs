@@ -12,8 +12,9 @@ use futures_util::StreamExt;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::{Arrival, Control, Failure, Shared, Transport};
+use super::{Arrival, Control, Shared, Transport};
 use crate::backoff::Backoff;
+use crate::kept::Failure;
 use crate::registry::Channel;
 
 /// Channels per command: keeps one command well below any limit of a server, and its answer
@@ -50,7 +51,7 @@ pub(super) async fn run<T: Transport>(
         }
         // A server that hung up on the listener has most likely hung up on the publisher, which
         // would notice only at its next publish.
-        shared.publisher_suspected.notify_one();
+        shared.publisher.suspect();
         if worked {
             backoff.reset();
         }

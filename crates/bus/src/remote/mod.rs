@@ -1,6 +1,6 @@
 //! What every networked bus has in common; the wire itself is a [`Transport`].
 //!
-//! Two tasks, one per connection: `publishing` keeps a connection for publishing, `listening` keeps
+//! Two tasks, one per connection: one keeps the connection for publishing, `listening` keeps
 //! the one connection that all topics of this process share. They fail and recover separately, so
 //! that a stuck publish never costs the listeners a gap.
 
@@ -13,13 +13,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use roundsman_core::ports::{Bus, BusError, BusSubscription, Random};
-use tokio::sync::{Notify, Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::transport::{Arrival, Control, Failure, Publisher, Transport};
+pub(crate) use self::transport::{Arrival, Control, Publisher, Transport};
 use crate::backoff::Backoff;
+use crate::kept::{self, Kept};
 use crate::limits::BusLimits;
 use crate::registry::Registry;
 
@@ -46,9 +47,7 @@ struct Shared<T: Transport> {
     transport: T,
     limits: BusLimits,
     registry: Arc<Registry>,
-    publisher: publishing::Slot<T::Publisher>,
-    /// Asks the publishing task to look whether its connection still answers.
-    publisher_suspected: Notify,
+    publisher: Kept<T::Publisher>,
     status: watch::Sender<BusStatus>,
     shutdown: CancellationToken,
 }
@@ -68,8 +67,7 @@ impl<T: Transport> RemoteBus<T> {
         let shared = Arc::new(Shared {
             transport,
             registry: Registry::for_transport(&limits, shutdown.clone()),
-            publisher: publishing::Slot::default(),
-            publisher_suspected: Notify::new(),
+            publisher: Kept::default(),
             status: watch::Sender::new(BusStatus::default()),
             shutdown: shutdown.clone(),
             limits,
@@ -77,7 +75,7 @@ impl<T: Transport> RemoteBus<T> {
         let backoff = || Backoff::new(&shared.limits, Arc::clone(random));
         let (publishing_tried, publishing_first) = oneshot::channel();
         let (listening_tried, listening_first) = oneshot::channel();
-        tasks.spawn(publishing::run(Arc::clone(&shared), backoff(), publishing_tried));
+        tasks.spawn(kept::run(Arc::clone(&shared), backoff(), publishing_tried));
         tasks.spawn(listening::run(Arc::clone(&shared), backoff(), listening_tried));
         // An error means that a task ended before its first attempt did: a shutdown.
         let _ = publishing_first.await;
@@ -104,7 +102,7 @@ impl<T: Transport> RemoteBus<T> {
             Ok(Err(failure)) => failure.to_string(),
             Err(_) => format!("no answer within {} s", self.shared.limits.publish_secs_max),
         };
-        self.shared.publisher_suspected.notify_one();
+        self.shared.publisher.suspect();
         Err(BusError::Unavailable(format!("{}: {failure}", T::NAME)))
     }
 

@@ -7,10 +7,8 @@ use bytes::Bytes;
 use futures_util::Stream;
 use roundsman_core::ports::{BusError, BusMessage};
 
+use crate::kept::Failure;
 use crate::registry::Channel;
-
-/// Why a connection could not be made or used; only for people to read.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A server that carries messages between processes.
 pub(crate) trait Transport: Send + Sync + 'static {
