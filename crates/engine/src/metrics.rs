@@ -3,6 +3,8 @@
 //! Invariant: the number of series is bounded. Kinds and error codes come from users, so only the
 //! first so many get a label of their own and the rest share `other`.
 
+mod transcripts;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +20,8 @@ use roundsman_core::jobs::{
     ErrorCode, FinishedState, Job, JobState, KindName, RunOutcome, RunningJob,
 };
 use roundsman_core::ports::{Enqueued, KindDepth, SweepReport};
+
+use transcripts::TranscriptMetrics;
 
 /// Kinds (and, apart from them, error codes) that get a label of their own.
 const LABELS_MAX: usize = 200;
@@ -63,6 +67,7 @@ struct Inner {
     bot_orphans: Counter,
     launcher_calls: Family<ResultLabel, Counter>,
     webhook_deliveries: Family<ResultLabel, Counter>,
+    transcripts: TranscriptMetrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -127,6 +132,7 @@ impl Default for Metrics {
                 bot_orphans: Counter::default(),
                 launcher_calls: Family::default(),
                 webhook_deliveries: Family::default(),
+                transcripts: TranscriptMetrics::default(),
             }),
         };
         metrics.register();
@@ -160,6 +166,7 @@ impl Metrics {
         r.register("bot_orphans_removed", "Workloads of no live bot", m.bot_orphans.clone());
         r.register("launcher_calls", "What launchers said", m.launcher_calls.clone());
         r.register("webhook_deliveries", "Tries by result", m.webhook_deliveries.clone());
+        m.transcripts.register(r);
     }
 
     /// The metrics in the OpenMetrics text format.

@@ -1,11 +1,8 @@
 //! Telling whoever listens: frames for clients, commands for bots, wake-ups for workers.
 //!
-//! Invariants: nobody waits for the bus, so a callback is answered while it hangs; what one process
-//! announces goes out in the order it was announced; a message that is not sent is counted and
-//! forgotten, because the database has what it said.
+//! Invariant: nobody waits for the bus, so a callback is answered while it hangs.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use roundsman_core::bots::{BotRecord, FINISH_KIND, MeetingId, SUPERVISE_KIND};
@@ -17,30 +14,17 @@ use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
 use crate::metrics::Metrics;
+use crate::outgoing::{Message, Outgoing};
+use crate::transcripts::FramePublisher;
 use crate::wake::Wakes;
-
-/// Messages that wait for the bus; further ones are dropped and counted.
-const MESSAGES_QUEUED_MAX: usize = 4096;
 
 /// Publishes and wakes. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Announcer {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    bus: Arc<dyn Bus>,
     wakes: Wakes,
     metrics: Metrics,
-    tasks: TaskTracker,
-    outgoing: Mutex<Outgoing>,
-}
-
-#[derive(Default)]
-struct Outgoing {
-    messages: VecDeque<(String, Bytes)>,
-    /// A task is sending them.
-    sending: bool,
+    frames: FramePublisher,
+    commands: Outgoing<()>,
 }
 
 impl Announcer {
@@ -48,23 +32,21 @@ impl Announcer {
         bus: Arc<dyn Bus>,
         wakes: Wakes,
         metrics: Metrics,
+        frames: FramePublisher,
         tasks: TaskTracker,
     ) -> Self {
-        let outgoing = Mutex::default();
-        Announcer { inner: Arc::new(Inner { bus, wakes, metrics, tasks, outgoing }) }
+        let commands = Outgoing::new(bus, metrics.clone(), tasks);
+        Announcer { wakes, metrics, frames, commands }
     }
 
     /// Rows have changed: shows their frames and wakes those who have work from it.
     pub(super) fn announce(&self, announced: &Announced) {
         let Announced { record, frames } = announced;
-        for frame in frames {
-            let topic = format!("bm:meeting:{}:status", record.meeting.id);
-            self.publish(topic, Bytes::from(frame.body.as_str().to_owned()));
-        }
+        self.frames.publish(frames);
         // Every frame has an event for the user's endpoint beside it.
         self.wake(DELIVER_KIND, frames.len());
         if record.status.is_over() {
-            self.inner.metrics.bot_ended(record.status);
+            self.metrics.bot_ended(record.status);
             self.wake(SUPERVISE_KIND, 1);
             self.wake(FINISH_KIND, 1);
         }
@@ -91,48 +73,19 @@ impl Announcer {
 
     /// There are new jobs of a built-in kind.
     pub(super) fn wake(&self, kind: &'static str, jobs: usize) {
-        self.inner.wakes.signal([(lane(kind), jobs)]);
+        self.wakes.signal([(lane(kind), jobs)]);
     }
 
     /// On the channel of the connection, which is ours, and on that of the meeting, which is Vexa's.
     fn command(&self, record: &BotRecord, command: &Value) {
         let body = Bytes::from(command.to_string());
         let connection = record.bot.connection_id.as_str();
-        self.publish(format!("bot_commands:{connection}"), body.clone());
-        self.publish(meeting_commands(record.meeting.id), body);
+        self.send(format!("bot_commands:{connection}"), body.clone());
+        self.send(meeting_commands(record.meeting.id), body);
     }
 
-    fn publish(&self, topic: String, body: Bytes) {
-        let mut outgoing = self.outgoing();
-        if outgoing.messages.len() >= MESSAGES_QUEUED_MAX {
-            self.inner.metrics.bus_failed();
-            return;
-        }
-        outgoing.messages.push_back((topic, body));
-        if !std::mem::replace(&mut outgoing.sending, true) {
-            self.inner.tasks.spawn(self.clone().send_all());
-        }
-    }
-
-    /// Sends what waits and ends, so that a shutdown can wait for it.
-    async fn send_all(self) {
-        while let Some((topic, body)) = self.next() {
-            if let Err(error) = self.inner.bus.publish(&topic, body).await {
-                self.inner.metrics.bus_failed();
-                tracing::debug!(%error, "a message was not sent; the database has what it said");
-            }
-        }
-    }
-
-    fn next(&self) -> Option<(String, Bytes)> {
-        let mut outgoing = self.outgoing();
-        let next = outgoing.messages.pop_front();
-        outgoing.sending = next.is_some();
-        next
-    }
-
-    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
-        self.inner.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn send(&self, topic: String, body: Bytes) {
+        self.commands.send(Message { topic, body, cargo: () });
     }
 }
 

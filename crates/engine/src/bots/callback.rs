@@ -4,7 +4,7 @@
 //! callbacks costs no statement.
 
 use roundsman_core::bots::{
-    BotConfig, BotEvent, BotRecord, BotStatus, ConnectionId, ExitReport, MeetingId, Source,
+    BotConfig, BotEvent, BotRecord, BotStatus, ConnectionId, ExitReport, MeetingId, Source, Stage,
     WorkloadId,
 };
 use roundsman_core::failpoint;
@@ -47,6 +47,8 @@ pub enum CallbackError {
 pub struct Heard {
     pub meeting_id: MeetingId,
     pub status: BotStatus,
+    /// How far it is, while it is starting.
+    pub stage: Option<Stage>,
     /// The bot is to leave.
     pub stop_wanted: bool,
     pub config: BotConfig,
@@ -102,8 +104,8 @@ impl Bots {
         let beat = BotBeat { workload, connection, media_progress, config_applied };
         self.deps.metrics.bot_beat();
         match self.beats.try_submit(beat).await? {
-            BeatAnswer::Heard { status, stop_wanted, config } => {
-                Ok(Heard { meeting_id: workload.meeting_id, status, stop_wanted, config })
+            BeatAnswer::Heard { status, stage, stop_wanted, config } => {
+                Ok(Heard { meeting_id: workload.meeting_id, status, stage, stop_wanted, config })
             }
             BeatAnswer::Over { status } => Err(CallbackError::Gone { status }),
             BeatAnswer::Superseded => Err(CallbackError::Superseded),

@@ -1,11 +1,12 @@
-//! The job that does the work after a meeting.
+//! The job that does the work after a meeting: makes final what was said in it, then gathers it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use roundsman_core::bots::FINISH_KIND;
-use roundsman_core::jobs::{JobError, KindName, KindSpec, MergeRule, Outcome};
+use roundsman_core::bots::{FINISH_KIND, MeetingId};
+use roundsman_core::jobs::{JobError, KindName, KindSpec, LeaseRef, MergeRule, Outcome};
+use roundsman_core::ports::StoreError;
 use roundsman_core::webhooks::DELIVER_KIND;
 
 use super::BotWork;
@@ -42,19 +43,26 @@ impl Handler for Finisher {
 
     async fn run(&self, context: JobContext) -> HandlerResult {
         let Some(meeting) = meeting_of(&context.job) else { return done().into() };
-        let now = self.work.clock.now();
-        match self.work.store.finish_meeting(meeting, context.lease, now).await {
-            Ok(finished) => {
-                if finished {
-                    // At least that the meeting is over; at most also that its transcript is ready.
-                    self.announcer.wake(DELIVER_KIND, 2);
-                }
-                done().into()
-            }
+        match self.finish(meeting, context.lease).await {
+            Ok(()) => done().into(),
             Err(error) => {
                 let error = JobError::new("storage", error.to_string());
                 Outcome::Retry { error, after: None }.into()
             }
         }
+    }
+}
+
+impl Finisher {
+    async fn finish(&self, meeting: MeetingId, lease: LeaseRef) -> Result<(), StoreError> {
+        let BotWork { store, clock, transcripts, .. } = &self.work;
+        // Nothing changes any more: what the summary is made of need not be stable first.
+        let sessions = transcripts.settle_all(meeting, Some(lease)).await?;
+        if store.finish_meeting(meeting, lease, clock.now()).await? {
+            // At least that the meeting is over; at most also that its transcript is ready.
+            self.announcer.wake(DELIVER_KIND, 2);
+        }
+        transcripts.clear_cache(meeting, &sessions).await;
+        Ok(())
     }
 }

@@ -23,6 +23,7 @@ mod work;
 pub use callback::{CallbackError, Heard};
 pub use finish::finish_spec;
 pub use launch::{LaunchOptions, launch_spec};
+pub(crate) use service::nameable;
 pub use service::{Bots, BotsDeps};
 pub use supervise::{SuperviseOptions, supervisor_spec};
 pub use sweep::{BotRound, BotSweepOptions, BotSweeper, SWEEP_KIND, sweep_spec};

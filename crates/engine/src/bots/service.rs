@@ -21,6 +21,7 @@ use super::wish::check_config;
 use super::{StartError, StartWish};
 use crate::jobs::Batcher;
 use crate::metrics::Metrics;
+use crate::transcripts::Transcripts;
 use crate::wake::Wakes;
 use crate::{Error, FieldError};
 
@@ -41,6 +42,8 @@ pub struct BotsDeps {
     pub wakes: Wakes,
     pub metrics: Metrics,
     pub callback_key: CallbackKey,
+    /// Listeners hear of bots where they hear of what is said.
+    pub transcripts: Transcripts,
     /// Where announcements are sent, so that a shutdown can wait for them.
     pub tasks: TaskTracker,
 }
@@ -59,6 +62,7 @@ impl Bots {
             deps.bus.clone(),
             deps.wakes.clone(),
             deps.metrics.clone(),
+            deps.transcripts.frames().clone(),
             deps.tasks.clone(),
         );
         let (store, clock) = (deps.store.clone(), deps.clock.clone());
@@ -183,8 +187,15 @@ impl Bots {
         if !nameable(&target) {
             return Ok(AnonymiseAnswer::NotFound);
         }
+        let transcripts = &self.deps.transcripts;
+        // Read before, because afterwards the meeting cannot be found by its address.
+        let traces = transcripts.traces(user, target.clone()).await?;
         let now = self.deps.clock.now();
-        Ok(self.deps.store.anonymise_meeting(user, target, now).await?)
+        let answer = self.deps.store.anonymise_meeting(user, target, now).await?;
+        if let (AnonymiseAnswer::Done, Some(traces)) = (&answer, traces) {
+            transcripts.forget(&traces).await;
+        }
+        Ok(answer)
     }
 }
 
@@ -199,7 +210,7 @@ fn invalid(problem: FieldError) -> Error {
 }
 
 /// Whether anything can have this name. PostgreSQL cannot even be asked for a text with NUL in it.
-fn nameable(target: &BotTarget) -> bool {
+pub(crate) fn nameable(target: &BotTarget) -> bool {
     match target {
         BotTarget::Meeting(_) => true,
         BotTarget::Address { native_id, .. } => {

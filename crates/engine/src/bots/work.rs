@@ -13,6 +13,7 @@ use super::supervise::{SuperviseOptions, supervisor, supervisor_spec};
 use super::sweep::{BotSweepOptions, BotSweeper, SWEEP_KIND, sweep_spec};
 use crate::jobs::{Handler, periodic_wish};
 use crate::metrics::Metrics;
+use crate::transcripts::Transcripts;
 use crate::wake::Wakes;
 
 /// What the jobs of bots are made of.
@@ -25,6 +26,8 @@ pub struct BotWork {
     pub wakes: Wakes,
     pub metrics: Metrics,
     pub launcher: Arc<dyn Launcher>,
+    /// What is said in the meetings becomes final when they end.
+    pub transcripts: Transcripts,
     /// Where announcements are sent, so that a shutdown can wait for them.
     pub tasks: TaskTracker,
 }
@@ -66,6 +69,7 @@ impl BotWork {
             self.bus.clone(),
             self.wakes.clone(),
             self.metrics.clone(),
+            self.transcripts.frames().clone(),
             self.tasks.clone(),
         )
     }

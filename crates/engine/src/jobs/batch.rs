@@ -120,8 +120,17 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         W: Fn(Vec<I>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Vec<O>, StoreError>> + Send + 'static,
     {
+        Self::start_up_to(BATCH_ITEMS_MAX, tasks, write)
+    }
+
+    /// With at most so many items in one transaction.
+    pub(crate) fn start_up_to<W, F>(items_max: usize, tasks: &TaskTracker, write: W) -> Self
+    where
+        W: Fn(Vec<I>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<O>, StoreError>> + Send + 'static,
+    {
         let (requests, queue) = mpsc::channel(REQUESTS_QUEUED_MAX);
-        tasks.spawn(run(queue, write));
+        tasks.spawn(run(queue, items_max, write));
         Batcher { requests }
     }
 
@@ -148,7 +157,7 @@ fn gone() -> StoreError {
     StoreError::Unavailable("the server is shutting down".into())
 }
 
-async fn run<I, O, W, F>(mut queue: mpsc::Receiver<Request<I, O>>, write: W)
+async fn run<I, O, W, F>(mut queue: mpsc::Receiver<Request<I, O>>, items_max: usize, write: W)
 where
     I: Clone,
     W: Fn(Vec<I>) -> F,
@@ -157,7 +166,7 @@ where
     while let Some(first) = queue.recv().await {
         let mut items_count = first.items.len();
         let mut batch = vec![first];
-        while items_count < BATCH_ITEMS_MAX {
+        while items_count < items_max {
             let Ok(next) = queue.try_recv() else { break };
             items_count += next.items.len();
             batch.push(next);

@@ -11,12 +11,16 @@ use roundsman_core::effects::{Effects, Frame, LoggedTransition, Violation, Webho
 use roundsman_core::jobs::{Job, JobId, LeaseRef, RunningJob, Settle, Settled};
 use roundsman_core::ports::{
     Announced, AnonymiseAnswer, BeatAnswer, BotBeat, BotHappened, BotStore, BotSweep, BotTarget,
-    CancelAnswer, ClaimAnswer, ClaimRequest, ConfigAnswer, ConfigChange, Database, DeliveryEntry,
-    EffectStore, EnqueueAnswer, EnqueueRequest, EventAnswer, Heartbeat, HeartbeatAnswer, JobStore,
-    KeyStore, KindDepth, ListFilter, ListPage, MeetingFilter, MeetingPage, MeetingRow,
-    ProcessStart, PruneReport, PruneRequest, ReserveAnswer, RetryAnswer, RuntimeNote, Scope,
-    StopAnswer, Store, StoreError, SweepReport, SweepRequest, UserStore, WebhookStore,
+    CancelAnswer, ClaimAnswer, ClaimRequest, ConfigAnswer, ConfigChange, Database, DeadLetter,
+    DeliveryEntry, EffectStore, EnqueueAnswer, EnqueueRequest, EventAnswer, Heartbeat,
+    HeartbeatAnswer, JobStore, KeyStore, KindDepth, ListFilter, ListPage, LiveMeeting,
+    MeetingFilter, MeetingPage, MeetingRow, MessageAnswer, NewDeadLetter, NewMessage, NewShare,
+    ProcessStart, PruneReport, PruneRequest, Rename, ReserveAnswer, RetryAnswer, Rewritten,
+    RuntimeNote, Scope, SearchHit, SearchPage, SettleRequest, SettledSegments, Share, StopAnswer,
+    Store, StoreError, SweepReport, SweepRequest, Transcript, TranscriptPrune, TranscriptStore,
+    UserStore, WebhookStore,
 };
+use roundsman_core::transcripts::{Line, SearchQuery, SpeakerEvent};
 use roundsman_core::users::{ApiToken, NewToken, NewUser, TokenId, User, UserId};
 use roundsman_core::webhooks::{Delivery, Endpoint, EndpointChange, StoredEvent};
 use serde_json::{Map, Value};
@@ -238,6 +242,33 @@ delegate! { WebhookStore
     deliveries(user: UserId, before: Option<i64>, rows_max: u32) -> Vec<(StoredEvent, Vec<Delivery>)>;
     replay_event(user: UserId, event_id: String, now: Timestamp) -> bool;
     prune_webhook_events(before: Timestamp, rows_max: u32) -> u64;
+}
+
+delegate! { TranscriptStore
+    take_messages(messages: Vec<NewMessage>, now: Timestamp) -> Vec<MessageAnswer>;
+    keep_speaker_events(events: Vec<(Option<MeetingId>, SpeakerEvent)>, now: Timestamp) -> ();
+    live_meetings(after: Option<MeetingId>, rows_max: u32) -> Vec<LiveMeeting>;
+    live_lines(meeting: MeetingId) -> Vec<Line>;
+    settle_segments(meeting: MeetingId, request: SettleRequest, guard: Option<LeaseRef>, now: Timestamp)
+        -> SettledSegments;
+    transcript(user: UserId, target: BotTarget, since: Option<i64>) -> Option<Transcript>;
+    stream_ends(meetings: Vec<MeetingId>) -> Vec<i64>;
+    search_transcripts(user: UserId, query: SearchQuery, page: SearchPage) -> Vec<SearchHit>;
+    index_transcriptions(rows_max: u32) -> u32;
+    rename_speaker(user: UserId, target: BotTarget, rename: Rename, now: Timestamp) -> Option<Rewritten>;
+    delete_transcript(user: UserId, target: BotTarget, now: Timestamp) -> Option<Rewritten>;
+    share_transcript(user: UserId, target: BotTarget, share: NewShare, now: Timestamp) -> Option<Share>;
+    share(secret_hash: [u8; 32], now: Timestamp) -> Option<Share>;
+    shares(user: UserId, meeting: MeetingId, now: Timestamp) -> Vec<Share>;
+    end_share(user: UserId, share: i64) -> bool;
+    frames_published(places: Vec<(MeetingId, i64)>) -> ();
+    unpublished_frames(from: Timestamp, until: Timestamp, rows_max: u32) -> Vec<Frame>;
+    put_dead_letters(letters: Vec<NewDeadLetter>, now: Timestamp) -> ();
+    dead_letters(before: Option<i64>, rows_max: u32) -> Vec<DeadLetter>;
+    dead_letter(id: i64) -> Option<DeadLetter>;
+    delete_dead_letter(id: i64) -> bool;
+    prune_transcripts(request: TranscriptPrune) -> u64;
+    live_segment_count() -> u64;
 }
 
 delegate! { KeyStore

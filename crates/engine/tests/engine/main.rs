@@ -9,6 +9,7 @@ mod housekeeping;
 mod service;
 mod support;
 mod sweeper;
+mod transcripts;
 mod users;
 mod wake;
 mod webhooks;

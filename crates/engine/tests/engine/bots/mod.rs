@@ -18,12 +18,14 @@ use roundsman_core::bots::{
     WorkloadId,
 };
 use roundsman_core::ports::{BotStore, BotTarget, Bus, Clock, StopAnswer, UserStore};
+use roundsman_core::transcripts::{FilterConfig, TranscriptionFilter};
 use roundsman_core::users::{NewUser, UserId};
 use roundsman_engine::bots::{
     BotRound, BotSweepOptions, BotSweeper, BotWork, Bots, BotsDeps, LaunchOptions, StartError,
     StartWish, SuperviseOptions, bot_specs,
 };
 use roundsman_engine::jobs::{Handler, Worker};
+use roundsman_engine::transcripts::{TranscriptLimits, Transcripts, TranscriptsDeps};
 use roundsman_engine::webhooks::webhook_specs;
 use tokio_util::sync::CancellationToken;
 
@@ -69,6 +71,7 @@ impl BotWorld {
             wakes: world.wakes.clone(),
             metrics: world.metrics.clone(),
             launcher: launcher.clone(),
+            transcripts: transcripts(&world, &bus),
             tasks: world.tasks.clone(),
         };
         let bots = service(&work, &key);
@@ -86,6 +89,7 @@ impl BotWorld {
 
     /// Announces over another bus from now on.
     fn use_bus(&mut self, bus: Arc<dyn Bus>) {
+        self.work.transcripts = transcripts(&self.world, &bus);
         self.bus = bus.clone();
         self.work.bus = bus;
         self.bots = service(&self.work, &self.key);
@@ -199,7 +203,24 @@ fn service(work: &BotWork, key: &CallbackKey) -> Bots {
         wakes: work.wakes.clone(),
         metrics: work.metrics.clone(),
         callback_key: key.clone(),
+        transcripts: work.transcripts.clone(),
         tasks: work.tasks.clone(),
+    })
+}
+
+/// Where listeners hear of bots.
+fn transcripts(world: &World, bus: &Arc<dyn Bus>) -> Transcripts {
+    Transcripts::new(TranscriptsDeps {
+        store: world.store.clone(),
+        clock: world.clock.clone(),
+        random: world.random.clone(),
+        bus: bus.clone(),
+        cache: None,
+        metrics: world.metrics.clone(),
+        tokens: MeetingTokens::new(b"a key for tests"),
+        filter: Arc::new(TranscriptionFilter::new(FilterConfig::default()).unwrap()),
+        limits: TranscriptLimits::default(),
+        tasks: world.tasks.clone(),
     })
 }
 
