@@ -7,14 +7,17 @@
 
 mod extract;
 mod layers;
+mod live;
 mod openapi;
 pub mod problem;
 mod readiness;
 mod routes;
 mod serve;
+mod socket;
 mod state;
 mod views;
 
+pub use live::{Live, LiveLimits};
 pub use openapi::{openapi, openapi_json};
 pub use readiness::Readiness;
 pub use routes::router;

@@ -31,6 +31,9 @@ const PROBLEM: (&str, &str) = ("Problem", "application/problem+json");
         (name = "worker", description = "The worker protocol: how a worker in any language takes part"),
         (name = "bots", description = "Bots that attend meetings: starting, stopping, configuring them"),
         (name = "callbacks", description = "What bots report, each with a token of its own"),
+        (name = "transcripts", description = "What was said: reading, exporting, searching, sharing it"),
+        (name = "live", description = "What is said, as it is said"),
+        (name = "ingest", description = "What producers of transcripts send, each with its meeting's token"),
         (name = "vexa", description = "Bots and meetings as clients of the Vexa API know them"),
         (name = "webhooks", description = "Where a user is told of their meetings"),
         (name = "admin", description = "Users and tokens, for the operator"),
@@ -72,6 +75,10 @@ pub(crate) fn preamble() -> utoipa::openapi::OpenApi {
     components.add_security_scheme("admin_key", key("X-Admin-API-Key", "The operator's token."));
     let words = "A bot's own token; for stock Vexa bots it is in the callback's address instead.";
     components.add_security_scheme("bot_key", key("X-Bot-Token", words));
+    let mut meeting = Http::new(HttpAuthScheme::Bearer);
+    meeting.bearer_format = Some("JWT".to_owned());
+    meeting.description = Some("A meeting's token; it may be in the message instead.".to_owned());
+    components.add_security_scheme("meeting_token", SecurityScheme::Http(meeting));
     let mut bearer = Http::new(HttpAuthScheme::Bearer);
     bearer.description = Some("A user's token, the operator's, or a bot's.".to_owned());
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
@@ -88,14 +95,16 @@ fn add_common_problems(operation: &mut Operation) {
         codes.extend([Code::StorageFull, Code::TimedOut, Code::ShuttingDown]);
     }
     let tag = operation.tags.iter().flatten().next().map(String::as_str);
-    let vexa = matches!(tag, Some("admin" | "vexa" | "webhooks"));
+    let vexa = matches!(tag, Some("admin" | "vexa" | "webhooks" | "transcripts"));
     match tag {
         Some("admin") => {
             // These routes refuse a missing token as they refuse a wrong one.
             codes.retain(|code| *code != Code::Unauthorized);
             codes.push(Code::AdminNotConfigured);
         }
-        Some("vexa") => codes.retain(|code| *code != Code::Unauthorized),
+        Some("vexa" | "transcripts") => codes.retain(|code| *code != Code::Unauthorized),
+        // A socket is accepted first; what is wrong is told in frames.
+        Some("live") => codes = vec![Code::Internal],
         Some("callbacks") => {
             codes.retain(|code| *code != Code::Forbidden);
             codes.push(Code::TooManyRefusals);

@@ -46,6 +46,7 @@ pub enum Code {
     IdempotencyKeyReused,
     BotLimitReached,
     TooManyRefusals,
+    TooManyConnections,
     Internal,
     StorageUnavailable,
     StorageFull,
@@ -55,7 +56,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 25] = [
+    pub const ALL: [Code; 26] = [
         Code::InvalidJson,
         Code::EmailFixed,
         Code::NoData,
@@ -75,6 +76,7 @@ impl Code {
         Code::IdempotencyKeyReused,
         Code::BotLimitReached,
         Code::TooManyRefusals,
+        Code::TooManyConnections,
         Code::Internal,
         Code::StorageUnavailable,
         Code::StorageFull,
@@ -141,6 +143,9 @@ impl Code {
                 "too_many_refusals",
                 "Too many requests without a valid token",
             ),
+            Code::TooManyConnections => {
+                (S::TOO_MANY_REQUESTS, "too_many_connections", "Too many live connections")
+            }
             Code::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
             Code::StorageUnavailable => {
                 (S::SERVICE_UNAVAILABLE, "storage_unavailable", "The database is unavailable")
@@ -194,7 +199,9 @@ pub struct Problem {
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         let retry_after_secs = match code {
-            Code::StorageUnavailable | Code::ShuttingDown => Some(RETRY_AFTER_SECS),
+            Code::StorageUnavailable | Code::ShuttingDown | Code::TooManyConnections => {
+                Some(RETRY_AFTER_SECS)
+            }
             Code::BotLimitReached => Some(BOT_RETRY_AFTER_SECS),
             _ => None,
         };

@@ -52,6 +52,11 @@ impl Readiness {
         Readiness { database, clock, health, stopping, last_ping: Arc::default() }
     }
 
+    /// Cancelled when the process begins to shut down.
+    pub(crate) fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
     /// Everything that must be well, whether it is or not.
     pub(crate) async fn checks(&self) -> Vec<Check> {
         let stopping = self.stopping.is_cancelled().then_some("the process is shutting down");

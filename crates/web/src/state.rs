@@ -8,10 +8,11 @@ use roundsman_core::ports::{Clock, Random};
 use roundsman_engine::bots::Bots;
 use roundsman_engine::jobs::Jobs;
 use roundsman_engine::metrics::Metrics;
+use roundsman_engine::transcripts::Transcripts;
 use roundsman_engine::users::{Authenticator, Users};
 use roundsman_engine::webhooks::Webhooks;
 
-use crate::Readiness;
+use crate::{Live, Readiness};
 
 /// The services behind the edge. Cheap to clone: every member is a handle.
 #[derive(Clone)]
@@ -19,6 +20,9 @@ pub struct AppState {
     pub jobs: Jobs,
     pub bots: Bots,
     pub webhooks: Webhooks,
+    pub transcripts: Transcripts,
+    /// Who listens live.
+    pub live: Live,
     pub users: Users,
     pub authenticator: Authenticator,
     pub readiness: Readiness,
@@ -28,6 +32,9 @@ pub struct AppState {
     /// Names requests that come without a name.
     pub random: Arc<dyn Random>,
     pub limits: WebLimits,
+    /// Where clients reach this server, such as `https://meetings.example.org`. Without it, links
+    /// begin with the host that the request for them named.
+    pub public_url: Option<String>,
 }
 
 /// What a request may cost.

@@ -24,6 +24,10 @@ pub(crate) struct AppJson<T>(pub(crate) T);
 #[derive(Debug)]
 pub(crate) struct AppJsonWithBytes<T>(pub(crate) T, pub(crate) Bytes);
 
+/// The bytes of a body that says it is JSON; nobody has looked at them yet.
+#[derive(Debug)]
+pub(crate) struct JsonBytes(pub(crate) Bytes);
+
 impl<T: DeserializeOwned> FromRequest<Shared> for AppJson<T> {
     type Rejection = Problem;
 
@@ -37,6 +41,15 @@ impl<T: DeserializeOwned> FromRequest<Shared> for AppJsonWithBytes<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
+        let JsonBytes(bytes) = JsonBytes::from_request(request, state).await?;
+        Ok(AppJsonWithBytes(parse(&bytes)?, bytes))
+    }
+}
+
+impl FromRequest<Shared> for JsonBytes {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
             let detail = "Send the body as application/json.";
             return Err(Problem::new(Code::UnsupportedMediaType, detail));
@@ -44,7 +57,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for AppJsonWithBytes<T> {
         let bytes = Bytes::from_request(request, state)
             .await
             .map_err(|rejection| unread(&rejection, state.limits.body_bytes_max))?;
-        Ok(AppJsonWithBytes(parse(&bytes)?, bytes))
+        Ok(JsonBytes(bytes))
     }
 }
 

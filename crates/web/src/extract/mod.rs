@@ -3,11 +3,15 @@
 mod bot_token;
 mod caller;
 mod json;
+mod live_key;
+mod meeting_path;
 mod params;
 mod vexa_caller;
 
 pub(crate) use bot_token::{BotToken, PathBotToken, not_this_bot};
-pub(crate) use caller::{AdminCaller, Caller};
-pub(crate) use json::{AppJson, AppJsonWithBytes};
+pub(crate) use caller::{AdminCaller, Caller, bearer};
+pub(crate) use json::{AppJson, AppJsonWithBytes, JsonBytes};
+pub(crate) use live_key::LiveKey;
+pub(crate) use meeting_path::MeetingPath;
 pub(crate) use params::{AddressPath, AppQuery, IdPath, NO_PLATFORM, TextPath};
 pub(crate) use vexa_caller::{AccountCaller, BotsCaller, MeetingsCaller};

@@ -8,5 +8,5 @@ mod time_limit;
 
 pub(crate) use edge::edge;
 pub(crate) use refusals::{Refusals, count_refusals};
-pub(crate) use shown_path::shown_path;
+pub(crate) use shown_path::{PUBLIC_TRANSCRIPTS, shown_path};
 pub(crate) use time_limit::time_limit;

@@ -4,9 +4,12 @@ mod bots;
 mod callbacks;
 mod docs;
 mod health;
+mod ingest;
 mod jobs;
 mod leases;
+pub(crate) mod live;
 mod metrics;
+mod transcripts;
 mod users;
 mod vexa;
 mod worker;
@@ -51,6 +54,11 @@ pub(crate) fn documented() -> OpenApiRouter<Shared> {
         .merge(bots::routes())
         .merge(callbacks::routes())
         .merge(vexa::routes())
+        .merge(ingest::routes())
+        .merge(vexa::shaped(transcripts::routes()))
+        .merge(transcripts::public_routes())
+        .merge(vexa::shaped(live::event_routes()))
+        .merge(live::routes())
         .merge(vexa::shaped(users::routes()))
         .merge(health::routes())
         .merge(metrics::routes())

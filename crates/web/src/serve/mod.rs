@@ -1,7 +1,9 @@
 //! Connections: how many, how patient, and how they end.
 //!
 //! Invariant: after the signal to stop nothing new is accepted, what was asked is answered within
-//! the grace, and when `serve` returns no connection is left.
+//! the grace, and when `serve` returns no request is left. A WebSocket gives its place among the
+//! connections back, because it has another among those who listen live; it ends itself when the
+//! process begins to stop.
 
 mod patient_stream;
 
@@ -22,6 +24,9 @@ use patient_stream::PatientStream;
 
 /// When accepting fails, it is for want of something (descriptors, memory) that others give back.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// What is cut off is gone at once; only a session that waits for a database that hangs is not.
+const CUT_OFF_MAX: Duration = Duration::from_secs(1);
 
 /// How connections are treated.
 #[derive(Debug, Clone, Copy)]
@@ -57,17 +62,19 @@ pub async fn serve(
     shutdown: CancellationToken,
     options: ServeOptions,
 ) {
+    let tasks = TaskTracker::new();
+    let connections = TaskTracker::new();
     let server = Server {
         http: protocol(&options),
         router,
         write_stalled_max: options.write_stalled_max,
+        connections: connections.clone(),
         closing: shutdown.clone(),
         cut_off: CancellationToken::new(),
     };
-    let connections = TaskTracker::new();
     let permits = Arc::new(Semaphore::new(options.connections_max));
     while let Some((stream, permit)) = accept(&listener, &permits, &shutdown).await {
-        connections.spawn(server.clone().connection(stream, permit));
+        tasks.spawn(server.clone().connection(stream, permit));
     }
     // Closed now, so that a balancer sees refused connections and not unanswered ones.
     drop(listener);
@@ -76,7 +83,7 @@ pub async fn serve(
         let left = connections.len();
         tracing::warn!(left, "closing connections whose requests did not finish in time");
         server.cut_off.cancel();
-        connections.wait().await;
+        let _ = tokio::time::timeout(CUT_OFF_MAX, connections.wait()).await;
     }
 }
 
@@ -86,6 +93,8 @@ struct Server {
     http: http1::Builder,
     router: Router,
     write_stalled_max: Duration,
+    /// Counts them, also after they have become something else than HTTP.
+    connections: TaskTracker,
     /// No further requests on a connection.
     closing: CancellationToken,
     /// No connection any more.
@@ -96,7 +105,8 @@ impl Server {
     async fn connection(self, stream: TcpStream, _permit: OwnedSemaphorePermit) {
         // An answer is small and waited for; it should not wait for more to send with it.
         let _ = stream.set_nodelay(true);
-        let stream = PatientStream::new(stream, self.write_stalled_max);
+        let counted = self.connections.token();
+        let stream = PatientStream::new(stream, self.write_stalled_max, counted);
         let service = TowerToHyperService::new(self.router);
         let connection = self.http.serve_connection(TokioIo::new(stream), service).with_upgrades();
         tokio::pin!(connection);

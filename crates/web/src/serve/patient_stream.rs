@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Timeout;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Fails once a write has made no progress for too long: a client that asks for much and reads
 /// nothing would otherwise keep its place among the connections for good.
@@ -18,11 +19,13 @@ pub(super) struct PatientStream {
     stalled_max: Duration,
     /// Runs while a write makes no progress.
     stalled: Option<Pin<Box<Timeout<Pending<()>>>>>,
+    /// Lives on in a WebSocket, so that the server's end waits for that too.
+    _counted: TaskTrackerToken,
 }
 
 impl PatientStream {
-    pub(super) fn new(stream: TcpStream, stalled_max: Duration) -> Self {
-        PatientStream { stream, stalled_max, stalled: None }
+    pub(super) fn new(stream: TcpStream, stalled_max: Duration, counted: TaskTrackerToken) -> Self {
+        PatientStream { stream, stalled_max, stalled: None, _counted: counted }
     }
 
     fn write_with<T>(

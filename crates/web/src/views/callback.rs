@@ -196,7 +196,11 @@ impl CallbackView {
     }
 
     pub(crate) fn of_beat(heard: &Heard) -> Self {
-        CallbackView::new(heard.meeting_id.get(), heard.status, heard.stop_wanted, &heard.config)
+        let Heard { meeting_id, status, stage, stop_wanted, config } = heard;
+        CallbackView {
+            meeting_status: status.as_vexa(*stage),
+            ..CallbackView::new(meeting_id.get(), *status, *stop_wanted, config)
+        }
     }
 
     fn new(meeting_id: i64, status: BotStatus, stop_wanted: bool, config: &BotConfig) -> Self {

@@ -3,14 +3,18 @@
 //! Invariant: a domain type is never serialised as it is. Changing a rule must not change the API
 //! by accident, and every shape here is in the OpenAPI document.
 
+mod authorize;
 mod bot;
 mod callback;
 mod health;
+mod ingest;
 mod job;
 mod job_request;
 mod lease;
 mod meeting;
 mod problem;
+mod share;
+mod transcript;
 mod user;
 mod webhook;
 mod worker;
@@ -21,6 +25,7 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
+pub(crate) use authorize::{AuthorizeBody, AuthorizeView};
 pub(crate) use bot::{
     ActiveBotsView, BotStatusesView, ConfigBody, ConfigView, StartBody, StopBody, StopView,
     TargetConfigBody,
@@ -29,6 +34,9 @@ pub(crate) use callback::{
     BeatBody, CallbackView, ExitedBody, JoinedBody, StageBody, StartedBody, VexaCallbackBody,
 };
 pub(crate) use health::{HealthView, ReadyView};
+pub(crate) use ingest::{
+    AckView, DeadLetterListView, IngestResultView, IngestedListView, IngestedView, MessageShape,
+};
 pub(crate) use job::{JobListView, JobSummaryView, JobView};
 pub(crate) use job_request::{EnqueueBody, EnqueueView, EnqueuedView, JobListQuery};
 pub(crate) use lease::{LeaseListView, LeasesQuery};
@@ -37,6 +45,14 @@ pub(crate) use meeting::{
     meeting_view, state_word, vexa_status,
 };
 pub(crate) use problem::{ProblemView, ValidationProblemShape};
+pub(crate) use share::{
+    NewShareView, RenameBody, RewrittenView, SearchTermsQuery, SearchView, ShareListView,
+    ShareQuery,
+};
+pub(crate) use transcript::{
+    EventsQuery, ExportQuery, ExportView, SegmentShape, TranscriptQuery, TranscriptShape,
+    TranscriptView, segment_list,
+};
 pub(crate) use user::{
     IssuedTokenView, TokenQuery, TokenView, UserBody, UserChangeBody, UserDetailView, UserView,
     UsersQuery,

@@ -8,13 +8,15 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
 use roundsman_bus::{BusLimits, LocalBus};
-use roundsman_core::bots::CallbackKey;
+use roundsman_core::bots::{CallbackKey, MeetingTokens};
 use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, MergeRule, RetryPolicy, Role};
 use roundsman_core::ports::{Clock, Database, Random, Store};
+use roundsman_core::transcripts::{FilterConfig, TranscriptionFilter};
 use roundsman_engine::bots::{Bots, BotsDeps};
 use roundsman_engine::health::Health;
 use roundsman_engine::jobs::{JobLimits, Jobs, JobsDeps};
 use roundsman_engine::metrics::Metrics;
+use roundsman_engine::transcripts::{TranscriptLimits, Transcripts, TranscriptsDeps};
 use roundsman_engine::users::{
     AdminToken, Authenticator, AuthenticatorOptions, TokenWish, UserWish, Users,
 };
@@ -22,7 +24,7 @@ use roundsman_engine::wake::Wakes;
 use roundsman_engine::webhooks::Webhooks;
 use roundsman_store::sqlite::SqliteStore;
 use roundsman_testkit::{ManualClock, SeededRandom};
-use roundsman_web::{AppState, Readiness, WebLimits, router};
+use roundsman_web::{AppState, Live, LiveLimits, Readiness, WebLimits, router};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -32,6 +34,7 @@ use crate::webhooks::Mailbox;
 
 pub(crate) const ADMIN_TOKEN: &str = "operator-of-these-tests";
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const MEETING_KEY: &[u8] = b"a key for the tokens of meetings";
 
 /// The server and the hands that a test needs on it.
 pub(crate) struct App {
@@ -44,6 +47,8 @@ pub(crate) struct App {
     pub(crate) stopping: CancellationToken,
     /// What the tokens of bots are made with.
     pub(crate) callback_key: CallbackKey,
+    /// What the tokens of meetings are made with.
+    pub(crate) meeting_tokens: MeetingTokens,
 }
 
 /// What may differ from test to test.
@@ -52,11 +57,36 @@ pub(crate) struct Setup {
     pub(crate) request_max: Duration,
     /// Stands in front of the database when it is asked whether it is there.
     pub(crate) ping: Option<Arc<dyn Database>>,
+    pub(crate) live: LiveLimits,
+    pub(crate) body_bytes_max: usize,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Setup { admin: Some(ADMIN_TOKEN), request_max: Duration::from_secs(30), ping: None }
+        Setup {
+            admin: Some(ADMIN_TOKEN),
+            request_max: Duration::from_secs(30),
+            ping: None,
+            live: LiveLimits::default(),
+            body_bytes_max: BODY_BYTES_MAX,
+        }
+    }
+}
+
+impl Setup {
+    fn auth(&self) -> AuthenticatorOptions {
+        AuthenticatorOptions {
+            admin: self.admin.map(AdminToken::new),
+            cache_for: Duration::from_secs(30),
+        }
+    }
+
+    fn limits(&self) -> WebLimits {
+        WebLimits {
+            body_bytes_max: self.body_bytes_max,
+            request_max: self.request_max,
+            ..WebLimits::default()
+        }
     }
 }
 
@@ -75,14 +105,23 @@ impl App {
         let (metrics, wakes) = (Metrics::default(), Wakes::local());
         let stopping = CancellationToken::new();
         let callback_key = CallbackKey::new(b"a key for the tests of the edge!");
+        let bus = Arc::new(LocalBus::new(&BusLimits::default(), &stopping));
+        let meeting_tokens = MeetingTokens::new(MEETING_KEY);
+        let transcripts = Transcripts::new(TranscriptsDeps {
+            bus: bus.clone(),
+            metrics: metrics.clone(),
+            tokens: meeting_tokens.clone(),
+            ..transcript_deps(&dyn_store, &dyn_clock, &random)
+        });
         let bots = Bots::new(BotsDeps {
             store: dyn_store.clone(),
             clock: dyn_clock.clone(),
             random: random.clone(),
-            bus: Arc::new(LocalBus::new(&BusLimits::default(), &stopping)),
+            bus,
             wakes: wakes.clone(),
             metrics: metrics.clone(),
             callback_key: callback_key.clone(),
+            transcripts: transcripts.clone(),
             tasks: TaskTracker::new(),
         });
         let webhooks = Webhooks::new(
@@ -102,26 +141,20 @@ impl App {
             tasks: TaskTracker::new(),
             limits: job_limits(),
         });
-        let options = AuthenticatorOptions {
-            admin: setup.admin.map(AdminToken::new),
-            cache_for: Duration::from_secs(30),
-        };
-        let authenticator = Authenticator::new(store.clone(), dyn_clock.clone(), options);
+        let authenticator = Authenticator::new(store.clone(), dyn_clock.clone(), setup.auth());
         let users =
             Users::new(store.clone(), dyn_clock.clone(), random.clone(), authenticator.clone());
         let health = Health::new(dyn_clock.clone());
+        let (limits, live) = (setup.limits(), Live::new(setup.live));
         let database = setup.ping.unwrap_or_else(|| store.clone());
         let readiness =
             Readiness::new(database, dyn_clock.clone(), health.clone(), stopping.clone());
-        let limits = WebLimits {
-            body_bytes_max: BODY_BYTES_MAX,
-            request_max: setup.request_max,
-            ..WebLimits::default()
-        };
         let state = AppState {
             jobs,
             bots,
             webhooks,
+            transcripts,
+            live,
             users,
             authenticator,
             readiness,
@@ -129,9 +162,10 @@ impl App {
             clock: dyn_clock,
             random,
             limits,
+            public_url: None,
         };
         let router = router(state.clone());
-        App { router, state, clock, store, health, wakes, stopping, callback_key }
+        App { router, state, clock, store, health, wakes, stopping, callback_key, meeting_tokens }
     }
 
     /// A new user's token with these scopes.
@@ -178,6 +212,12 @@ pub(crate) struct Answer {
 impl Client {
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same client of another server.
+    pub(crate) fn at(mut self, router: Router) -> Self {
+        self.router = router;
         self
     }
 
@@ -294,6 +334,26 @@ impl Answer {
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
         self
+    }
+}
+
+/// With a bus and metrics of its own.
+fn transcript_deps(
+    store: &Arc<dyn Store>,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+) -> TranscriptsDeps {
+    TranscriptsDeps {
+        store: store.clone(),
+        clock: clock.clone(),
+        random: random.clone(),
+        bus: Arc::new(LocalBus::new(&BusLimits::default(), &CancellationToken::new())),
+        cache: None,
+        metrics: Metrics::default(),
+        tokens: MeetingTokens::new(MEETING_KEY),
+        filter: Arc::new(TranscriptionFilter::new(FilterConfig::default()).unwrap()),
+        limits: TranscriptLimits::default(),
+        tasks: TaskTracker::new(),
     }
 }
 

@@ -50,7 +50,9 @@ impl Route {
     /// What a stranger is told: the surfaces of the Vexa API have their own ideas.
     fn refusals(&self) -> &'static [u16] {
         match self.tag.as_str() {
-            "admin" | "vexa" => &[403],
+            "admin" | "vexa" | "transcripts" => &[403],
+            // A socket is accepted before anybody looks at a token: see the tests of sockets.
+            "live" => &[426],
             // Without a token and with a wrong one.
             "webhooks" => &[401, 403],
             _ => &[401],
@@ -84,7 +86,9 @@ impl Scene {
             "progress" => json!({"lease_no": self.lease_no, "progress": 1}),
             "fail" => json!({"lease_no": self.lease_no, "error": {"message": "x"}}),
             // Wrong, so that nothing is made of it; who may not ask does not learn even that.
-            _ if matches!(route.tag.as_str(), "bots" | "vexa" | "webhooks") => json!({}),
+            _ if matches!(route.tag.as_str(), "bots" | "vexa" | "webhooks" | "transcripts") => {
+                json!({})
+            }
             _ if route.tag == "callbacks" => json!({"connection_id": "c", "status": "joining"}),
             _ if route.method == Method::PATCH => json!({}),
             _ => json!({"lease_no": self.lease_no}),
@@ -104,6 +108,7 @@ fn filled(path: &str) -> String {
         ("{event_id}", "evt_00"),
         ("{token}", "rmb_1_1_00"),
         ("{event}", "started"),
+        ("{share_file}", "00.txt"),
     ]
     .into_iter()
     .fold(path.to_owned(), |path, (name, value)| path.replace(name, value))
@@ -112,10 +117,11 @@ fn filled(path: &str) -> String {
 #[tokio::test]
 async fn the_description_covers_the_api() {
     let routes = routes();
-    assert!(routes.len() >= 45, "{}", routes.len());
+    assert!(routes.len() >= 65, "{}", routes.len());
     let open: Vec<&str> =
         routes.iter().filter(|route| route.schemes.is_empty()).map(|r| r.path.as_str()).collect();
-    assert_eq!(open, ["/healthz", "/openapi.json", "/readyz"], "nothing else is open");
+    let expected = ["/healthz", "/openapi.json", "/public/transcripts/{share_file}", "/readyz"];
+    assert_eq!(open, expected, "nothing else is open");
 }
 
 #[tokio::test]
@@ -155,8 +161,10 @@ async fn a_token_does_what_its_scope_says_and_no_more() {
             let status = scene.call(&client, route).await;
             let place = format!("{scope}: {} {}", route.method, route.path);
             let allowed = route.scope == "read" || route.scope == scope;
-            if route.takes("bot_key") {
-                assert_eq!(status, 401, "{place}: no user is a bot");
+            if route.tag == "live" {
+                assert_eq!(status, 426, "{place}");
+            } else if route.takes("bot_key") || route.takes("meeting_token") {
+                assert_eq!(status, 401, "{place}: no user is a bot or a producer");
             } else if allowed && matches!(route.tag.as_str(), "jobs" | "worker") {
                 // It is somebody else's job, so that "not found" is what letting in looks like.
                 assert!(matches!(status, 200 | 201 | 404), "{place}: {status}");
@@ -199,10 +207,12 @@ async fn the_operator_gets_in_everywhere_but_where_a_user_or_a_bot_is_needed() {
         for route in routes() {
             let status = scene.call(&client, &route).await;
             let place = format!("{} {}: {status}", route.method, route.path);
-            // Bots and meetings are users', and callbacks are bots'.
-            let others =
-                route.takes("bot_key") || route.takes("api_key") && !route.takes("admin_key");
-            assert_eq!(matches!(status, 401 | 403), others, "{place}");
+            // Bots and meetings are users', callbacks are bots', and messages are producers'.
+            let others = route.takes("bot_key")
+                || route.takes("meeting_token")
+                || route.takes("api_key") && !route.takes("admin_key");
+            let refused = matches!(status, 401 | 403);
+            assert_eq!(refused, others && route.tag != "live", "{place}");
             assert!(status < 500, "{place}");
         }
     }

@@ -25,6 +25,8 @@ async fn a_bots_life_is_told_by_itself() {
     assert!(app.beats(bot.meeting_id).await, "who speaks this protocol is expected to beat");
     let waiting = bot.report("status", json!({"status": "awaiting_admission"})).await.expect(200);
     assert_eq!(waiting.body, answer("starting", "awaiting_admission"));
+    let beat = bot.report("heartbeat", json!({})).await.expect(200);
+    assert_eq!(beat.body, waiting.body, "a heartbeat learns the finer stage too");
     let joined = bot.report("joined", json!({"unknown": "member"})).await.expect(200);
     assert_eq!(joined.body, answer("active", "active"));
     let again = bot.report("joined", json!({})).await.expect(200);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::app::{ADMIN_TOKEN, App, Setup};
 use crate::app_bots::MEET;
+use crate::app_transcripts::{AT_MEET, said};
 use crate::server::{Broken, Fault};
 
 thread_local! {
@@ -110,6 +111,41 @@ async fn a_bots_token_is_in_no_line_of_the_log_and_in_no_answer() {
     let paths: Vec<Value> =
         log.requests().iter().map(|line| line["fields"]["path"].clone()).collect();
     assert!(paths.contains(&json!("/bots/internal/callback/{token}/exited")), "{paths:?}");
+}
+
+#[tokio::test]
+async fn a_key_in_an_address_and_the_secret_of_a_link_are_not_logged() {
+    let log = Log::start();
+    let app = App::new();
+    let running = app.serve().await;
+    let (ada, _, producer) = app.meeting_of("ada@example.org").await;
+    let key = app.token("ada@example.org", &[]).await;
+    let mut listener = running.socket(&format!("/ws?api_key={key}"), &[]).await;
+    listener.subscribe().await;
+    let mut stranger = running.socket("/ws?api_key=s3cret-and-wrong", &[]).await;
+    assert_eq!(stranger.next().await["error"], "invalid_api_key");
+    producer.say(&[said(1.0, "Ada", "w0rds that were said")]).await;
+    listener.next().await;
+
+    let shared = ada.post(&format!("{AT_MEET}/share"), json!({})).await.expect(200);
+    let secret = shared.body["share_id"].as_str().unwrap();
+    app.client().get(&format!("/public/transcripts/{secret}.txt")).await.expect(200);
+    app.client().get(&format!("/public/transcripts/{secret}.exe")).await.expect(404);
+    app.client().get(&format!("//public/transcripts/{secret}.txt")).await.expect(404);
+    app.client().delete(&format!("/public/transcripts/{secret}.txt")).await.expect(405);
+    app.store.close().await;
+    app.client().get(&format!("/public/transcripts/{secret}.txt")).await.expect(503);
+    let code = key.rsplit('_').next().unwrap();
+    let signature = producer.token.rsplit('.').next().unwrap();
+    for hidden in [code, "s3cret-and-wrong", secret, signature, "w0rds"] {
+        assert!(!log.text().contains(hidden), "{hidden}: {}", log.text());
+    }
+    let lines = log.requests();
+    let upgraded = lines.iter().filter(|line| line["fields"]["path"] == "/ws");
+    assert!(upgraded.clone().all(|line| line["fields"]["status"] == 101));
+    assert_eq!(upgraded.count(), 2, "{}", log.text());
+    let shown = lines.iter().filter(|line| line["fields"]["path"] == "/public/transcripts/{token}");
+    assert_eq!(shown.count(), 4);
 }
 
 #[tokio::test]
