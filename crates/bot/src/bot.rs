@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::browser::Event;
 use crate::callback::{Callback, Stage};
 use crate::config::{BotConfig, ConfigError};
 use crate::ending::Ending;
@@ -15,6 +16,7 @@ use crate::post::{Delivered, Outbox, Post, Receipt};
 use crate::random::{OsRandom, Random};
 use crate::redis_commands::RedisCommands;
 use crate::signals::Signals;
+use crate::telling::{Teller, TellingParts};
 use crate::time::{Clock, SystemClock};
 use crate::transport::{HttpTransport, Transport};
 use crate::wishes::{Commands, Gone, Wishes};
@@ -36,6 +38,7 @@ pub struct Bot {
     parts: Parts,
     post: Arc<Post>,
     outbox: Outbox,
+    teller: Option<Teller>,
     wishes: Wishes,
     vitals: Arc<Vitals>,
     hurry: Arc<Notify>,
@@ -92,12 +95,14 @@ impl Bot {
             meeting_id: config.meeting_id,
         });
         let (outbox, delivering) = Outbox::new(post.clone());
+        let (teller, telling) = teller(&config, &parts).unzip();
         let stop = CancellationToken::new();
         let bot = Bot {
             config,
             parts,
             post,
             outbox,
+            teller,
             wishes,
             vitals: Arc::default(),
             hurry: Arc::default(),
@@ -106,6 +111,9 @@ impl Bot {
             tasks: TaskTracker::new(),
         };
         bot.spawn(delivering);
+        if let Some(telling) = telling {
+            bot.spawn(telling);
+        }
         if let Some(listener) = bot.redis_commands()? {
             bot.spawn(listener.run());
         }
@@ -158,6 +166,13 @@ impl Bot {
         self.outbox.send(Callback::Status(Stage::Stopping))
     }
 
+    /// Tells the server what is said in the meeting, in the order in which it is told here.
+    pub fn tell(&self, event: &Event) {
+        if let Some(teller) = &self.teller {
+            teller.tell(event);
+        }
+    }
+
     /// How far the bot has heard, in milliseconds or whatever else only grows while media flows.
     pub fn media_progress(&self, total: u64) {
         self.vitals.media_progress(total);
@@ -176,7 +191,10 @@ impl Bot {
     }
 
     /// Says how the bot ended, after everything that is still waiting to be said.
-    pub async fn exited(self, ending: Ending) -> Farewell {
+    pub async fn exited(mut self, ending: Ending) -> Farewell {
+        if let Some(teller) = self.teller.take() {
+            teller.finish(self.parts.clock.as_ref()).await;
+        }
         self.heartbeats.cancel();
         let receipt = self.outbox.send(Callback::Exited(ending));
         let delivered = tokio::select! {
@@ -218,6 +236,16 @@ impl Bot {
             stop.run_until_cancelled(work).await;
         });
     }
+}
+
+/// Only a bot that can sign what it tells tells anything.
+fn teller(
+    config: &BotConfig,
+    parts: &Parts,
+) -> Option<(Teller, impl Future<Output = ()> + Send + use<>)> {
+    let Parts { transport, clock, random } = parts.clone();
+    let token = config.token.clone()?;
+    Some(Teller::new(TellingParts { transport, clock, random }, token))
 }
 
 impl Drop for Bot {

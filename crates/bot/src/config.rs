@@ -29,6 +29,8 @@ pub struct BotConfig {
     #[serde(default = "default_bot_name")]
     pub bot_name: String,
     pub native_meeting_id: Option<String>,
+    /// Signs what the bot tells of the meeting. Without it nothing is told.
+    pub token: Option<Secret>,
     pub language: Option<String>,
     pub task: Option<String>,
     /// Without it, wishes are heard in the answers to heartbeats alone.

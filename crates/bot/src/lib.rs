@@ -52,6 +52,7 @@ pub mod reference;
 mod signals;
 #[cfg(test)]
 mod simulated;
+mod telling;
 mod time;
 mod transport;
 mod wishes;

@@ -199,7 +199,7 @@ fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
-fn timestamp(wall: SystemTime) -> String {
+pub(crate) fn timestamp(wall: SystemTime) -> String {
     jiff::Timestamp::try_from(wall).map(|moment| format!("{moment:.6}")).unwrap_or_default()
 }
 

@@ -23,6 +23,7 @@ use crate::ending::Ending;
 use crate::reference::Finish;
 use crate::wishes::{Command, Commands, Gone, LeaveCause};
 
+pub(crate) use events::timestamp;
 pub use events::{Event, Events, Segment, SpeakerEvent, What};
 pub use profile::{PageProfile, ProfileError};
 

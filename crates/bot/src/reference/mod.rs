@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `BOT_CONFIG` | the instructions, see [`BotConfig`] |
 //! | `ROUNDSMAN_BOT_MODE` | `scripted` (default) or `browser` |
-//! | `ROUNDSMAN_BOT_SCENARIO` | the [`Scenario`]; otherwise that of a bot named `scenario:NAME`, or `normal` |
+//! | `ROUNDSMAN_BOT_SCENARIO` | the [`Scenario`]; otherwise that of a bot named `scenario:NAME`, or `talk` |
 //! | `ROUNDSMAN_BOT_STEP_MS` | how long each step of a scenario takes (500) |
 //! | `ROUNDSMAN_BOT_ATTEND_SECS` | how long a scripted bot attends unless told to leave (3600) |
 //! | `ROUNDSMAN_BOT_MEETING_URL` | the page to attend, instead of `meetingUrl` |
@@ -16,7 +16,8 @@
 //! | `ROUNDSMAN_BOT_CHROMIUM_FLAGS` | more flags for it, such as `--no-sandbox` in a container without root |
 //! | `LOG_LEVEL` | `error`, `warn`, `info` (default), `debug` or `trace`, on standard error |
 //!
-//! In browser mode every [`crate::Event`] is a line of JSON on standard output.
+//! What is said is told to the server. In browser mode every [`crate::Event`] is also a line of JSON
+//! on standard output.
 //!
 //! Exit codes: that of the ending it reported; 0 if it was told that nobody listens any more; 1 if
 //! the server refuses it; 2 if it could not begin with what it was given.
@@ -25,11 +26,12 @@ mod output;
 mod scenario;
 mod scripted;
 mod settings;
+mod talk;
 
 use std::process::ExitCode;
 
 use crate::bot::{Bot, Farewell, Parts, StartError};
-use crate::browser;
+use crate::browser::{self, Event, Events};
 use crate::config::{BotConfig, ConfigError};
 use crate::ending::Ending;
 use crate::environment::Environment;
@@ -94,9 +96,19 @@ pub async fn run(environment: &Environment) -> Result<u8, CannotBegin> {
     tracing::info!(meeting = config.meeting_id, connection = config.connection_id, "bot starts");
     let finish = match &settings.mode {
         Mode::Scripted(script) => scripted::play(&bot, *script).await,
-        Mode::Browser(wanted) => browser::attend(&bot, wanted, &JsonLines).await,
+        Mode::Browser(wanted) => browser::attend(&bot, wanted, &WrittenAndTold(&bot)).await,
     };
     Ok(end(bot, finish).await)
+}
+
+/// What a browser hears goes to both.
+struct WrittenAndTold<'a>(&'a Bot);
+
+impl Events for WrittenAndTold<'_> {
+    fn emit(&self, event: &Event) {
+        JsonLines.emit(event);
+        self.0.tell(event);
+    }
 }
 
 async fn end(bot: Bot, finish: Finish) -> u8 {

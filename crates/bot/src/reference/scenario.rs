@@ -5,6 +5,8 @@ use std::str::FromStr;
 /// What a scripted bot does with its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
+    /// As normal, and hears a conversation that it tells the server.
+    Talk,
     /// Joins, attends until it is told to leave or the time is up, leaves well.
     Normal,
     /// As normal, but takes its time to join.
@@ -33,7 +35,8 @@ pub enum Scenario {
 pub struct UnknownScenario(String);
 
 impl Scenario {
-    const ALL: [(&str, Scenario); 10] = [
+    const ALL: [(&str, Scenario); 11] = [
+        ("talk", Scenario::Talk),
         ("normal", Scenario::Normal),
         ("slow_join", Scenario::SlowJoin),
         ("lobby_timeout", Scenario::LobbyTimeout),

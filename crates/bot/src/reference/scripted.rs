@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Finish;
 use super::scenario::Scenario;
+use super::talk::Talk;
 use crate::bot::Bot;
 use crate::ending::Ending;
 use crate::time::Clock;
@@ -28,8 +29,10 @@ pub struct Script {
 pub(crate) async fn play(bot: &Bot, script: Script) -> Finish {
     let commands = bot.commands();
     let clock = bot.clock().clone();
-    let mut actor = Actor { bot, script, commands, clock, is_in_meeting: false };
-    match actor.live().await {
+    let mut actor = Actor { bot, script, commands, clock, is_in_meeting: false, talk: None };
+    let lived = actor.live().await;
+    actor.fall_still();
+    match lived {
         Ok(finish) => finish,
         Err(Interrupted::Gone(gone)) => Finish::Gone(gone),
         Err(Interrupted::Leave(cause)) => actor.leave(cause).await,
@@ -42,6 +45,7 @@ struct Actor<'a> {
     commands: Commands,
     clock: Arc<dyn Clock>,
     is_in_meeting: bool,
+    talk: Option<Talk>,
 }
 
 /// Why the script is not played to its end.
@@ -65,7 +69,8 @@ impl Actor<'_> {
                 self.steps(SLOW_STEPS).await?;
                 self.attend().await
             }
-            Scenario::Normal
+            Scenario::Talk
+            | Scenario::Normal
             | Scenario::Crash
             | Scenario::Hang
             | Scenario::Deaf
@@ -97,6 +102,11 @@ impl Actor<'_> {
         let joined = self.bot.joined();
         self.is_in_meeting = true;
         let since = self.clock.monotonic();
+        if self.script.scenario == Scenario::Talk {
+            let (talk, start) = Talk::begin(self.bot.config(), self.clock.wall());
+            self.bot.tell(&start);
+            self.talk = Some(talk);
+        }
         match self.script.scenario {
             Scenario::Hang => {
                 joined.delivered().await;
@@ -144,9 +154,19 @@ impl Actor<'_> {
     }
 
     /// A scripted bot hears all of the time.
-    fn hear_since(&self, since: Duration) {
+    fn hear_since(&mut self, since: Duration) {
         let heard = self.clock.monotonic().saturating_sub(since);
+        for event in self.talk.as_mut().map(|talk| talk.step(heard)).unwrap_or_default() {
+            self.bot.tell(&event);
+        }
         self.bot.media_progress(u64::try_from(heard.as_millis()).unwrap_or(u64::MAX));
+    }
+
+    /// Nothing more will be heard.
+    fn fall_still(&mut self) {
+        if let Some(talk) = self.talk.take() {
+            self.bot.tell(&talk.end(self.clock.wall()));
+        }
     }
 
     async fn steps(&mut self, count: u32) -> Result<(), Interrupted> {

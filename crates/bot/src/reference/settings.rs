@@ -64,7 +64,7 @@ fn script(environment: &Environment, config: &BotConfig) -> Result<Script, Setti
     let by_name = config.bot_name.strip_prefix(SCENARIO_PREFIX).map(str::trim);
     let scenario = environment.get(SCENARIO).or(by_name);
     Ok(Script {
-        scenario: scenario.map_or(Ok(Scenario::Normal), str::parse)?,
+        scenario: scenario.map_or(Ok(Scenario::Talk), str::parse)?,
         step: Duration::from_millis(number(environment, STEP_MS, STEP_MS_DEFAULT)?),
         attend: Duration::from_secs(number(environment, ATTEND_SECS, ATTEND_SECS_DEFAULT)?),
     })
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_scenario_comes_from_the_variable_or_the_name() {
         let none = Environment::default();
-        assert_eq!(scenario(&none, "Ann's bot"), Ok(Scenario::Normal));
+        assert_eq!(scenario(&none, "Ann's bot"), Ok(Scenario::Talk));
         assert_eq!(scenario(&none, "scenario:crash"), Ok(Scenario::Crash));
         let deaf = Environment::from([(SCENARIO, "deaf")]);
         assert_eq!(scenario(&deaf, "scenario:crash"), Ok(Scenario::Deaf));
