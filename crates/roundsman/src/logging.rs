@@ -36,9 +36,12 @@ where
 }
 
 /// The PostgreSQL driver shows every statement's values at the finer levels: payloads, results and
-/// the hashes of tokens.
+/// the hashes of tokens. WebSockets show every frame: what is said in meetings, and tokens.
 fn discreet() -> Targets {
-    Targets::new().with_default(LevelFilter::TRACE).with_target("tokio_postgres", LevelFilter::INFO)
+    let talkative = ["tokio_postgres", "tokio_tungstenite", "tungstenite"];
+    Targets::new()
+        .with_default(LevelFilter::TRACE)
+        .with_targets(talkative.map(|target| (target, LevelFilter::INFO)))
 }
 
 #[cfg(test)]

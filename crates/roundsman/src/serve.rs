@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use roundsman_core::failpoint;
 use roundsman_core::ports::Database;
-use roundsman_web::{AppState, Readiness, ServeOptions, WebLimits};
+use roundsman_web::{AppState, Live, LiveLimits, Readiness, ServeOptions, WebLimits};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -118,6 +118,9 @@ fn app_state(config: &Config, node: &Node, stopping: &CancellationToken) -> AppS
         users: node.users.clone(),
         bots: node.bots.clone(),
         webhooks: node.webhooks.clone(),
+        transcripts: node.transcripts.clone(),
+        live: Live::new(live_limits(config)),
+        public_url: config.server.public_url.clone(),
         authenticator: node.authenticator.clone(),
         readiness: Readiness::new(
             database,
@@ -133,6 +136,20 @@ fn app_state(config: &Config, node: &Node, stopping: &CancellationToken) -> AppS
             request_max: config.server.request_max,
             claim_wait_max: config.jobs.wait_max,
         },
+    }
+}
+
+fn live_limits(config: &Config) -> LiveLimits {
+    let live = &config.live;
+    LiveLimits {
+        connections_per_key_max: live.connections_per_key_max,
+        connections_max: live.connections_max,
+        subscriptions_max: live.subscriptions_max,
+        message_bytes_max: live.message_bytes_max,
+        commands_per_sec_max: live.commands_per_sec_max,
+        ping_every: live.ping,
+        send_max: live.send_max,
+        recheck_every: live.recheck,
     }
 }
 

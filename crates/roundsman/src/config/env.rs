@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 
+use super::schema::ALIASES;
+
 /// What all our variables begin with.
 pub(super) const PREFIX: &str = "ROUNDSMAN_";
 /// Names the configuration file; the flag `--config` goes before it.
@@ -16,7 +18,7 @@ const FAILPOINTS: &str = "ROUNDSMAN_FAILPOINTS";
 /// Belongs to the tests, which may be run by the same shell.
 const TEST_PREFIX: &str = "ROUNDSMAN_TEST_";
 
-/// The variables that begin with [`PREFIX`]. An empty variable counts as absent, because that is
+/// The variables that begin with [`PREFIX`], and those that are [`ALIASES`]. An empty variable counts as absent, because that is
 /// what composed environments (`NAME=${OTHER:-}`) mean by it.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
@@ -36,8 +38,10 @@ impl Environment {
     ) -> Environment {
         let mut environment = Environment::default();
         for (name, value) in pairs {
-            let Some(name) = name.into().into_string().ok().filter(|name| name.starts_with(PREFIX))
-            else {
+            let is_ours = |name: &String| {
+                name.starts_with(PREFIX) || ALIASES.iter().any(|(alias, _)| alias == name)
+            };
+            let Some(name) = name.into().into_string().ok().filter(is_ours) else {
                 continue;
             };
             match value.into().into_string() {
@@ -64,7 +68,8 @@ impl Environment {
     /// Names that could only be settings: what is set for other purposes is left out.
     pub(super) fn candidates(&self) -> impl Iterator<Item = &str> {
         let meant_for_us = |(name, value): &(&String, &String)| {
-            **name != CONFIG
+            name.starts_with(PREFIX)
+                && **name != CONFIG
                 && **name != FAILPOINTS
                 && !name.starts_with(TEST_PREFIX)
                 && !is_service_link(name, value)

@@ -14,7 +14,7 @@ use super::env::{self, Environment};
 use super::file::{self, Entry};
 use super::problem::Problems;
 use super::redact;
-use super::schema::{Exposure, Key, schema};
+use super::schema::{ALIASES, Exposure, Key, schema};
 use super::unknown;
 
 /// Where a value came from.
@@ -151,6 +151,11 @@ impl Merge {
         for key in schema().keys() {
             known.insert(key.env.clone(), key);
             known.extend(key.env_file().map(|name| (name, key)));
+        }
+        for (name, path) in ALIASES {
+            if let Some(text) = environment.get(name) {
+                self.set_text(path, text, Source::Environment { name: name.to_owned() });
+            }
         }
         for name in environment.candidates() {
             let text = environment.get(name).unwrap_or_default();

@@ -15,6 +15,7 @@ mod relations;
 mod schema;
 mod sections;
 mod show;
+mod transcripts;
 mod unknown;
 
 #[cfg(test)]

@@ -68,6 +68,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Yes or no.
+    pub(super) fn flag(&mut self, path: &'static str) -> bool {
+        self.value(path, "true or false").as_bool().unwrap_or_default()
+    }
+
     /// One of the words in `choices`.
     pub(super) fn choice<T: Copy>(&mut self, path: &'static str, choices: &[(&str, T)]) -> T {
         let allowed = one_of(choices);
@@ -121,6 +126,19 @@ impl<'a> Reader<'a> {
         parse(text).unwrap_or_else(|fix| {
             self.refuse(path, &fix);
             fallback
+        })
+    }
+
+    /// Secrets of at least `bytes_min` bytes each, separated by commas; perhaps none.
+    pub(super) fn secrets(&mut self, path: &'static str, bytes_min: usize) -> Vec<SecretString> {
+        debug_assert_eq!(self.settings.get(path).key.exposure, Exposure::Secret, "{path}");
+        self.text(path, Vec::new(), |text| {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            let items: Vec<&str> = items.collect();
+            if items.iter().any(|item| item.len() < bytes_min) {
+                return Err(format!("use at least {bytes_min} bytes for each of them"));
+            }
+            Ok(items.into_iter().map(SecretString::from).collect())
         })
     }
 

@@ -11,7 +11,12 @@ use toml::Value;
 pub(crate) const DEFAULT_TOML: &str = include_str!("default.toml");
 
 /// Settings that are never shown, not even in part.
-const SECRETS: [&str; 3] = ["admin.token", "launcher.nomad_token", "meeting_token.secret"];
+const SECRETS: [&str; 4] = [
+    "admin.token",
+    "launcher.nomad_token",
+    "meeting_token.secret",
+    "meeting_token.secrets_accepted",
+];
 
 /// Settings that are shown, but whose text may carry a password.
 const URLS: [&str; 5] =
@@ -19,6 +24,20 @@ const URLS: [&str; 5] =
 
 /// Settings whose variable is not named by the rule, because it had its name before.
 const OWN_NAMES: [(&str, &str); 1] = [("launcher.kind", "ROUNDSMAN_LAUNCHER")];
+
+/// Names that operators of the systems we come from have set already. Ours goes before them.
+pub(super) const ALIASES: [(&str, &str); 10] = [
+    ("BACKGROUND_TASK_INTERVAL", "transcripts.persist_secs"),
+    ("IMMUTABILITY_THRESHOLD", "transcripts.stable_after_secs"),
+    ("PENDING_MSG_TIMEOUT_MS", "transcripts.stream_claim_ms"),
+    ("REDIS_CONSUMER_GROUP", "transcripts.stream_group"),
+    ("REDIS_SEGMENT_TTL", "transcripts.cache_ttl_secs"),
+    ("REDIS_SPEAKER_EVENT_KEY_PREFIX", "transcripts.speaker_event_prefix"),
+    ("REDIS_SPEAKER_EVENT_TTL", "transcripts.speaker_event_ttl_secs"),
+    ("REDIS_STREAM_BLOCK_MS", "transcripts.stream_block_ms"),
+    ("REDIS_STREAM_NAME", "transcripts.stream"),
+    ("REDIS_STREAM_READ_COUNT", "transcripts.stream_read_max"),
+];
 
 /// How much of a setting's value may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::bots::{Bots, Egress, Launcher, Webhooks};
 use super::reader::Reader;
+use super::transcripts::{Live, Transcripts};
 
 /// The file name of the embedded database in the data folder.
 const SQLITE_FILE: &str = "roundsman.db";
@@ -42,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) webhooks: Webhooks,
     pub(crate) egress: Egress,
     pub(crate) meeting_token: MeetingToken,
+    pub(crate) transcripts: Transcripts,
+    pub(crate) live: Live,
     /// From `ROUNDSMAN_FAILPOINTS`; for tests, and no setting.
     pub(crate) failpoints: Option<String>,
 }
@@ -49,6 +52,7 @@ pub(crate) struct Config {
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) listen: SocketAddr,
+    pub(crate) public_url: Option<String>,
     pub(crate) data: PathBuf,
     pub(crate) roles: Roles,
     pub(crate) shutdown_grace: Duration,
@@ -153,6 +157,7 @@ pub(crate) struct Metrics {
 #[derive(Debug, Clone)]
 pub(crate) struct MeetingToken {
     pub(crate) secret: Option<SecretString>,
+    pub(crate) secrets_accepted: Vec<SecretString>,
 }
 
 impl Config {
@@ -179,7 +184,12 @@ impl Config {
             launcher: Launcher::read(reader),
             webhooks: Webhooks::read(reader),
             egress: Egress::read(reader),
-            meeting_token: MeetingToken { secret: reader.secret("meeting_token.secret", 24) },
+            meeting_token: MeetingToken {
+                secret: reader.secret("meeting_token.secret", 24),
+                secrets_accepted: reader.secrets("meeting_token.secrets_accepted", 24),
+            },
+            transcripts: Transcripts::read(reader),
+            live: Live::read(reader),
             failpoints,
         }
     }
@@ -195,6 +205,7 @@ impl Server {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         Server {
             listen: reader.text("server.listen", nowhere, parse_listen),
+            public_url: reader.text("server.public_url", None, parse_public_url),
             data: reader.text("server.data", PathBuf::new(), parse_path),
             roles: Roles::new(reader.choices(
                 "server.roles",
@@ -287,6 +298,18 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
         "write an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080"
             .to_owned()
     })
+}
+
+fn parse_public_url(text: &str) -> Result<Option<String>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let url = text.trim_end_matches('/');
+    let is_http = url.starts_with("http://") || url.starts_with("https://");
+    if !is_http || url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("write a URL, such as https://meetings.example.org".to_owned());
+    }
+    Ok(Some(url.to_owned()))
 }
 
 fn parse_path(text: &str) -> Result<PathBuf, String> {

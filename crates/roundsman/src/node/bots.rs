@@ -14,6 +14,7 @@ use roundsman_engine::bots::{
 };
 use roundsman_engine::jobs::Handler;
 use roundsman_engine::metrics::Metrics;
+use roundsman_engine::transcripts::Transcripts;
 use roundsman_engine::wake::Wakes;
 use roundsman_engine::webhooks::{WebhookRetention, WebhookWork, Webhooks, webhook_wishes};
 use roundsman_providers::egress::{EgressGuard, EgressOptions};
@@ -53,8 +54,11 @@ pub(super) struct NodeBots {
 }
 
 impl NodeBots {
-    pub(super) async fn build(parts: &Parts<'_>) -> anyhow::Result<NodeBots> {
-        let keys = Keys::load(parts).await?;
+    pub(super) fn build(
+        parts: &Parts<'_>,
+        keys: &Keys,
+        transcripts: &Transcripts,
+    ) -> anyhow::Result<NodeBots> {
         let sender = sender(parts.config)?;
         let bots = Bots::new(BotsDeps {
             store: parts.store.clone(),
@@ -64,6 +68,7 @@ impl NodeBots {
             wakes: parts.wakes.clone(),
             metrics: parts.metrics.clone(),
             callback_key: keys.callback.clone(),
+            transcripts: transcripts.clone(),
             tasks: parts.tasks.clone(),
         });
         let webhooks = Webhooks::new(
@@ -73,8 +78,8 @@ impl NodeBots {
             sender.clone(),
             parts.wakes.clone(),
         );
-        let mut handlers = bot_work(parts, &keys)?
-            .handlers(supervise_options(parts.config, &keys), sweep_options(parts.config));
+        let mut handlers = bot_work(parts, keys, transcripts)?
+            .handlers(supervise_options(parts.config, keys), sweep_options(parts.config));
         handlers.extend(webhook_work(parts, sender).handlers());
         Ok(NodeBots { bots, webhooks, handlers })
     }
@@ -88,24 +93,26 @@ impl NodeBots {
 }
 
 /// Secrets and names that all nodes share.
-struct Keys {
+pub(super) struct Keys {
     installation: Installation,
     callback: CallbackKey,
-    meeting: MeetingTokens,
+    pub(super) meeting: MeetingTokens,
 }
 
 impl Keys {
-    async fn load(parts: &Parts<'_>) -> anyhow::Result<Keys> {
+    pub(super) async fn load(parts: &Parts<'_>) -> anyhow::Result<Keys> {
         let installation = hex::encode(key(parts, "installation", 4).await?);
         let installation = Installation::new(&installation).context("the installation's name")?;
         let secret = match &parts.config.meeting_token.secret {
             Some(secret) => secret.expose_secret().as_bytes().to_vec(),
             None => key(parts, "meeting_token", 32).await?,
         };
+        let older = &parts.config.meeting_token.secrets_accepted;
+        let accepted = older.iter().map(|secret| secret.expose_secret().as_bytes().to_vec());
         Ok(Keys {
             installation,
             callback: CallbackKey::new(&secret),
-            meeting: MeetingTokens::new(&secret),
+            meeting: MeetingTokens::new(&secret).accepting(accepted),
         })
     }
 }
@@ -118,7 +125,7 @@ async fn key(parts: &Parts<'_>, name: &'static str, bytes: usize) -> anyhow::Res
     Ok(store.find_or_create_key(name, candidate, parts.clock.now()).await?)
 }
 
-fn bot_work(parts: &Parts<'_>, keys: &Keys) -> anyhow::Result<BotWork> {
+fn bot_work(parts: &Parts<'_>, keys: &Keys, transcripts: &Transcripts) -> anyhow::Result<BotWork> {
     Ok(BotWork {
         store: parts.store.clone(),
         clock: parts.clock.clone(),
@@ -127,6 +134,7 @@ fn bot_work(parts: &Parts<'_>, keys: &Keys) -> anyhow::Result<BotWork> {
         wakes: parts.wakes.clone(),
         metrics: parts.metrics.clone(),
         launcher: launcher(parts.config, keys.installation.clone())?,
+        transcripts: transcripts.clone(),
         tasks: parts.tasks.clone(),
     })
 }

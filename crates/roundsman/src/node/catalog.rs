@@ -3,6 +3,7 @@
 use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, RetryPolicy};
 use roundsman_engine::bots::bot_specs;
 use roundsman_engine::jobs::prune_spec;
+use roundsman_engine::transcripts::transcript_specs;
 use roundsman_engine::webhooks::webhook_specs;
 
 use crate::config::Config;
@@ -21,5 +22,6 @@ pub(crate) fn catalog(config: &Config) -> KindCatalog {
     let mut specs = vec![prune_spec()];
     specs.extend(bot_specs(config.bots.launches_at_once_max));
     specs.extend(webhook_specs());
+    specs.extend(transcript_specs());
     specs.into_iter().fold(KindCatalog::new(defaults), KindCatalog::with)
 }

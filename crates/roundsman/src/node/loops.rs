@@ -14,6 +14,10 @@ use crate::config::{Config, Role};
 
 /// How often it is written down when tokens were last used.
 const USAGE_EVERY: Duration = Duration::from_secs(10);
+/// How often frames are looked for that the bus has lost.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often it is noted which frames were published.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
 
 impl Node {
     /// Starts every loop that the node's roles call for.
@@ -22,6 +26,8 @@ impl Node {
         self.spawn_clock(stop);
         self.spawn_usage(stop);
         self.spawn_depths(config.metrics.sample, stop);
+        self.spawn_frames(stop);
+        self.spawn_consumers(config, stop);
         if config.server.roles.has(Role::Scheduler) {
             self.spawn_sweeper(config.jobs.sweep, stop);
         }
@@ -54,6 +60,16 @@ impl Node {
             metrics.depths(&store.depths(now).await?, now);
             Ok(())
         }));
+    }
+
+    /// Looks for frames that the bus has lost, and notes which ones it was given.
+    fn spawn_frames(&self, stop: &CancellationToken) {
+        let transcripts = self.transcripts.clone();
+        let beat = Beat::new("transcripts.look", LOOK_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || transcripts.look().await));
+        let transcripts = self.transcripts.clone();
+        let beat = Beat::new("transcripts.note", NOTE_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || transcripts.tick().await));
     }
 
     fn spawn_usage(&self, stop: &CancellationToken) {

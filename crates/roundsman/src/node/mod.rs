@@ -10,6 +10,7 @@ mod failpoints;
 mod launcher;
 mod loops;
 mod store;
+mod transcripts;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use roundsman_engine::jobs::{
 };
 use roundsman_engine::metrics::Metrics;
 use roundsman_engine::random::OsRandom;
+use roundsman_engine::transcripts::{Transcripts, transcript_wishes};
 use roundsman_engine::users::{AdminToken, Authenticator, AuthenticatorOptions, Users};
 use roundsman_engine::wake::Wakes;
 use roundsman_engine::webhooks::Webhooks;
@@ -51,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) authenticator: Authenticator,
     pub(crate) bots: Bots,
     pub(crate) webhooks: Webhooks,
+    pub(crate) transcripts: Transcripts,
+    streams: Option<transcripts::Streams>,
     pub(crate) worker: Arc<Worker>,
     pub(crate) bus: bus::NodeBus,
     /// Shown once, when it was made at this start.
@@ -96,7 +100,10 @@ impl Node {
             metrics: &metrics,
             tasks: &tasks,
         };
-        let node_bots = bots::NodeBots::build(&parts).await?;
+        let keys = bots::Keys::load(&parts).await?;
+        let said =
+            transcripts::NodeTranscripts::build(&parts, &name, keys.meeting.clone(), stop).await?;
+        let node_bots = bots::NodeBots::build(&parts, &keys, &said.service)?;
         let health = Health::new(clock.clone());
         let owner = announce(store.as_ref(), clock.as_ref(), random.as_ref()).await?;
         let own = handlers(config, &store, &clock, &random, &metrics);
@@ -107,7 +114,11 @@ impl Node {
             wakes: wakes.clone(),
             metrics: metrics.clone(),
             health: health.clone(),
-            handlers: node_bots.handlers.into_iter().fold(own, HandlerRegistry::with),
+            handlers: node_bots
+                .handlers
+                .into_iter()
+                .chain([said.handler])
+                .fold(own, HandlerRegistry::with),
             tasks: tasks.clone(),
         };
         let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
@@ -123,6 +134,8 @@ impl Node {
             authenticator,
             bots: node_bots.bots,
             webhooks: node_bots.webhooks,
+            transcripts: said.service,
+            streams: said.streams,
             worker,
             bus,
             new_admin_token: admin.made,
@@ -139,6 +152,7 @@ impl Node {
         let now = self.clock.now();
         let mut jobs = vec![Housekeeping::wish(now)];
         jobs.extend(bots::NodeBots::wishes(now));
+        jobs.extend(transcript_wishes(now));
         let request = EnqueueRequest { jobs, idempotency: None };
         JobStore::enqueue(self.store.as_ref(), request, now).await?;
         Ok(())

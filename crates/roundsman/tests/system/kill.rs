@@ -23,6 +23,7 @@ use roundsman_testkit::{SeededRandom, env};
 use crate::bots;
 use crate::load::{self, Ledger, Plan};
 use crate::site::{Backend, Node, READY_MAX, SOON, Site, Stopwatch};
+use crate::transcripts;
 
 const SIGKILL: i32 = 9;
 /// The places of one chain; later starts then recover from more than one death.
@@ -34,7 +35,7 @@ const ACKED_BEFORE_KILL_MAX: u64 = 300;
 const DEATH_SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Only the systems to come write effects without a job. What bots and webhooks come by is killed in
-/// `bots::restart`, where there are some.
+/// `bots::restart`, and what transcripts come by in `transcripts::kill`, where there are some.
 const NOT_REACHED_YET: [&str; 1] = ["store.commit_effects"];
 
 /// Places that a start or an end comes by once.
@@ -200,8 +201,12 @@ fn places_of(backend: Backend) -> Vec<&'static str> {
         Backend::Postgres => "sqlite.",
     };
     let of_bots = |place: &&str| bots::restart::PLACES.contains(place);
+    let of_transcripts = |place: &&str| transcripts::kill::PLACES.contains(place);
     let reachable = |place: &&str| {
-        !place.starts_with(elsewhere) && !NOT_REACHED_YET.contains(place) && !of_bots(place)
+        !place.starts_with(elsewhere)
+            && !NOT_REACHED_YET.contains(place)
+            && !of_bots(place)
+            && !of_transcripts(place)
     };
     failpoint::ALL.iter().copied().filter(reachable).collect()
 }

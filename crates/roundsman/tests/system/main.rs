@@ -19,3 +19,4 @@ mod redis;
 mod shutdown;
 mod site;
 mod start;
+mod transcripts;
