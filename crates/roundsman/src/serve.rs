@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::future::try_join_all;
 use roundsman_core::failpoint;
 use roundsman_core::ports::Database;
 use roundsman_web::{AppState, Live, LiveLimits, Readiness, ServeOptions, WebLimits};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Role};
@@ -35,6 +37,7 @@ pub(crate) async fn run(mut config: Config) -> anyhow::Result<()> {
     failpoint::hit("serve.starting");
     node.seed_periodic_jobs().await?;
     node.spawn_loops(&config, &stopped);
+    let consuming = node.spawn_consumers(&config, &stopping);
     let working =
         node.tasks.spawn(node.worker.clone().run(stopping.clone(), config.server.shutdown_grace));
     greet(&config, &node, listener.as_ref())?;
@@ -49,7 +52,7 @@ pub(crate) async fn run(mut config: Config) -> anyhow::Result<()> {
             None => stopping.cancelled().await,
         }
     };
-    let ending = end_in_order(&node, &stopping, working, serving);
+    let ending = end_in_order(&node, &stopping, working, consuming, serving);
     tokio::pin!(ending);
     tokio::select! {
         result = &mut ending => return finish(&node, &stopped, result).await,
@@ -66,11 +69,12 @@ pub(crate) async fn run(mut config: Config) -> anyhow::Result<()> {
     }
 }
 
-/// Serves and works until told to stop; then lets requests and jobs finish.
+/// Serves and works until told to stop; then lets requests, jobs and what is being read finish.
 async fn end_in_order(
     node: &Node,
     stopping: &CancellationToken,
-    working: tokio::task::JoinHandle<()>,
+    working: JoinHandle<()>,
+    consuming: Vec<JoinHandle<()>>,
     serving: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let close = async {
@@ -78,7 +82,9 @@ async fn end_in_order(
         // Workers that wait for work are answered at once instead of holding up the end.
         node.wakes.close();
     };
-    let ((), worked, ()) = tokio::join!(serving, working, close);
+    let ((), worked, consumed, ()) =
+        tokio::join!(serving, working, try_join_all(consuming), close);
+    consumed.context("a reader of a stream died")?;
     worked.context("the worker died")
 }
 
@@ -93,6 +99,10 @@ async fn finish(
     }
     node.tasks.close();
     let _ = tokio::time::timeout(LOOPS_END_WITHIN, node.tasks.wait()).await;
+    // Without this note the next start would publish the last frames once more.
+    if let Err(error) = node.transcripts.tick().await {
+        tracing::debug!(%error, "could not note which frames were published");
+    }
     failpoint::hit("serve.closing");
     node.store.close().await;
     tracing::info!("ended in order");

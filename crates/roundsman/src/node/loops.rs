@@ -27,7 +27,6 @@ impl Node {
         self.spawn_usage(stop);
         self.spawn_depths(config.metrics.sample, stop);
         self.spawn_frames(stop);
-        self.spawn_consumers(config, stop);
         if config.server.roles.has(Role::Scheduler) {
             self.spawn_sweeper(config.jobs.sweep, stop);
         }

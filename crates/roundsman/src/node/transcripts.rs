@@ -16,6 +16,7 @@ use roundsman_engine::transcripts::{
     TranscriptsDeps,
 };
 use secrecy::ExposeSecret;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Node;
@@ -76,21 +77,27 @@ impl NodeTranscripts {
 }
 
 impl Node {
-    /// Reads the streams of Redis, if there are any and this node works.
-    pub(super) fn spawn_consumers(&self, config: &Config, stop: &CancellationToken) {
-        let Some(streams) = &self.streams else { return };
+    /// Reads the streams of Redis, if there are any and this node works. What has been read when it
+    /// is told to stop is still stored and acknowledged, so the connection must outlive these.
+    pub(crate) fn spawn_consumers(
+        &self,
+        config: &Config,
+        stop: &CancellationToken,
+    ) -> Vec<JoinHandle<()>> {
+        let Some(streams) = &self.streams else { return Vec::new() };
         if !config.server.roles.has(Role::Worker) {
-            return;
+            return Vec::new();
         }
         let options = consume_options(config);
         let segments =
             StreamConsumer::segments(streams.segments.clone(), &self.transcripts, options);
         let pulse = self.health.register("transcripts.segments", CONSUMERS_BEAT_EVERY);
-        self.tasks.spawn(segments.run(pulse, stop.clone()));
+        let segments = self.tasks.spawn(segments.run(pulse, stop.clone()));
         let speakers =
             StreamConsumer::speakers(streams.speakers.clone(), &self.transcripts, options);
         let pulse = self.health.register("transcripts.speakers", CONSUMERS_BEAT_EVERY);
-        self.tasks.spawn(speakers.run(pulse, stop.clone()));
+        let speakers = self.tasks.spawn(speakers.run(pulse, stop.clone()));
+        vec![segments, speakers]
     }
 }
 
