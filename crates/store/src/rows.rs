@@ -6,6 +6,7 @@
 
 pub(crate) mod bots;
 pub(crate) mod check;
+pub(crate) mod told;
 pub(crate) mod transcripts;
 pub(crate) mod webhooks;
 

@@ -418,6 +418,31 @@ mod tests {
     }
 
     #[test]
+    fn a_session_begins_with_what_may_begin_one_and_once() {
+        let events = [
+            BotEvent::Started,
+            BotEvent::AtStage(Stage::AwaitingAdmission),
+            BotEvent::Joined,
+            BotEvent::Leaving,
+            exit(0),
+            BotEvent::Absent { reason: "gone".to_owned() },
+            BotEvent::TimedOut { reason: "heartbeat_timeout" },
+        ];
+        for event in &events {
+            let first =
+                change(reserved(), event.clone(), Source::Callback, Timestamp::EPOCH).unwrap();
+            assert_eq!(first.begins_session, event.may_begin_session(), "{event:?}");
+            for next in &events {
+                let record = first.record.clone();
+                let second = change(record, next.clone(), Source::Callback, Timestamp::EPOCH);
+                let begins = second.is_ok_and(|change| change.begins_session);
+                let is_over = first.record.status.is_over();
+                assert!(!begins || (!first.begins_session && !is_over), "{event:?}, {next:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_repeat_writes_nothing() {
         let (record, _) = after(&[BotEvent::Started]);
         let change =

@@ -33,6 +33,13 @@ pub enum BotEvent {
     TimedOut { reason: &'static str },
 }
 
+impl BotEvent {
+    /// Whether a bot's session can begin with this. It does if the bot was only reserved.
+    pub fn may_begin_session(&self) -> bool {
+        matches!(self, BotEvent::Started | BotEvent::AtStage(_) | BotEvent::Joined)
+    }
+}
+
 /// What follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BotStep {

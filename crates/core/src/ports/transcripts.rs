@@ -16,7 +16,8 @@ use crate::bots::MeetingId;
 use crate::effects::Frame;
 use crate::jobs::LeaseRef;
 use crate::transcripts::{
-    DropReason, Line, MessageBody, SearchQuery, SegmentKey, SpeakerEvent, TranscriptionFilter,
+    DropReason, Line, MessageBody, SearchQuery, SegmentKey, SeqRange, SpeakerEvent,
+    TranscriptionFilter,
 };
 use crate::users::UserId;
 
@@ -133,11 +134,12 @@ pub trait TranscriptStore: Send + Sync {
     /// Ends a link. `false` if the user has no such link.
     async fn end_share(&self, user: UserId, share: i64) -> Result<bool, StoreError>;
 
-    /// Notes up to where frames were handed to the bus. Never moves backwards.
-    async fn frames_published(&self, places: Vec<(MeetingId, i64)>) -> Result<(), StoreError>;
+    /// Notes which frames were handed to the bus. What was noted stays so, as far as
+    /// [`crate::transcripts::Published`] remembers it.
+    async fn frames_published(&self, ranges: Vec<(MeetingId, SeqRange)>) -> Result<(), StoreError>;
 
-    /// Frames of meetings, stored between these times, of which nobody has noted that they were
-    /// handed to the bus; in the order of stream and place.
+    /// Frames of meetings, stored between these times, of which it is not noted that they were
+    /// handed to the bus, whatever is noted of later ones; in the order of stream and place.
     async fn unpublished_frames(
         &self,
         from: Timestamp,

@@ -8,6 +8,7 @@ mod export;
 mod filter;
 mod lines;
 mod message;
+mod published;
 #[cfg(test)]
 mod samples;
 mod search;
@@ -25,6 +26,7 @@ pub use filter::{
 };
 pub use lines::{Line, in_order, instant, line_body, without_repeats};
 pub use message::{Message, MessageBody, RefusedMessage, RefusedSegment, ToldSegment};
+pub use published::{InvalidSeqRange, Published, SEQ_RANGES_MAX, SeqRange, SeqRanges};
 pub use search::{
     Highlight, InvalidQuery, QUERY_BYTES_MAX, QUERY_TERMS_MAX, SearchQuery, WORD_CHARS_MAX,
     highlight, matches, searchable, to_tsvector, tokens,
@@ -53,8 +55,13 @@ pub const NAME_CHARS_MAX: usize = 255;
 pub const LANGUAGE_CHARS_MAX: usize = 10;
 /// Segments in one message.
 pub const SEGMENTS_PER_MESSAGE_MAX: usize = 1000;
-/// What is kept of a message that could not be taken.
-pub const DEAD_LETTER_BYTES_MAX: usize = 64 * 1024;
+/// One message of a producer.
+pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// What is kept of a message that could not be taken: all that a message may be, so that every one
+/// that might have been taken can be tried again.
+pub const DEAD_LETTER_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+/// What is kept of the reason.
+pub const DEAD_LETTER_REASON_BYTES_MAX: usize = 4 * 1024;
 /// What is kept of who spoke when in one session.
 pub const SPEAKER_EVENTS_PER_SESSION_MAX: u32 = 20_000;
 /// So many of the latest events before the end of a segment say who spoke in it.

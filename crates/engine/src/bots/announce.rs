@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use roundsman_core::bots::{BotRecord, FINISH_KIND, MeetingId, SUPERVISE_KIND};
+use roundsman_core::effects::FrameChannel;
 use roundsman_core::jobs::{KindName, Lane};
 use roundsman_core::ports::{Announced, Bus};
 use roundsman_core::users::UserId;
@@ -15,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::metrics::Metrics;
 use crate::outgoing::{Message, Outgoing};
-use crate::transcripts::FramePublisher;
+use crate::transcripts::Transcripts;
 use crate::wake::Wakes;
 
 /// Publishes and wakes. Cheap to clone.
@@ -23,7 +24,7 @@ use crate::wake::Wakes;
 pub(super) struct Announcer {
     wakes: Wakes,
     metrics: Metrics,
-    frames: FramePublisher,
+    transcripts: Transcripts,
     commands: Outgoing<()>,
 }
 
@@ -32,19 +33,20 @@ impl Announcer {
         bus: Arc<dyn Bus>,
         wakes: Wakes,
         metrics: Metrics,
-        frames: FramePublisher,
+        transcripts: Transcripts,
         tasks: TaskTracker,
     ) -> Self {
         let commands = Outgoing::new(bus, metrics.clone(), tasks);
-        Announcer { wakes, metrics, frames, commands }
+        Announcer { wakes, metrics, transcripts, commands }
     }
 
     /// Rows have changed: shows their frames and wakes those who have work from it.
     pub(super) fn announce(&self, announced: &Announced) {
         let Announced { record, frames } = announced;
-        self.frames.publish(frames);
-        // Every frame has an event for the user's endpoint beside it.
-        self.wake(DELIVER_KIND, frames.len());
+        self.transcripts.announce(record.meeting.id, frames);
+        // Every frame about a status has an event for the user's endpoint beside it.
+        let statuses = frames.iter().filter(|frame| frame.channel() == FrameChannel::Status);
+        self.wake(DELIVER_KIND, statuses.count());
         if record.status.is_over() {
             self.metrics.bot_ended(record.status);
             self.wake(SUPERVISE_KIND, 1);

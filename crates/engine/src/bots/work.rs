@@ -69,7 +69,7 @@ impl BotWork {
             self.bus.clone(),
             self.wakes.clone(),
             self.metrics.clone(),
-            self.transcripts.frames().clone(),
+            self.transcripts.clone(),
             self.tasks.clone(),
         )
     }

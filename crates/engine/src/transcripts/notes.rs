@@ -1,110 +1,92 @@
-//! Which frames were handed to the bus: written down now and then, so that what a crash has kept from
-//! the bus is found and published after it.
+//! Which frames were handed to the bus: written down now and then, so that what a crash or the bus
+//! has kept from listeners is found and published after it.
 //!
-//! Invariant: what is noted of a meeting covers everything before it, so nothing is noted past a
-//! frame that the bus did not take; the relay finds that one, publishes it again and notes it.
+//! Invariant: a frame is noted only if the bus has taken it. One that it did not take leaves a hole,
+//! which the relay finds.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use roundsman_core::bots::MeetingId;
-use roundsman_core::ports::Clock;
+use roundsman_core::transcripts::{SeqRange, SeqRanges};
 
-/// Meetings of which something is noted or has failed. Of further ones nothing is noted: their
-/// frames are published again, which is late but right.
+/// Meetings of which something is noted. Of further ones nothing is: their frames are published
+/// again, which is late but right.
 const MEETINGS_NOTED_MAX: usize = 10_000;
-/// Long enough for the relay to have found what failed.
-const FAILED_FOR: Duration = Duration::from_secs(60);
-
-pub(super) struct Notes {
-    clock: Arc<dyn Clock>,
-    state: Mutex<State>,
-}
 
 #[derive(Default)]
-struct State {
-    published: BTreeMap<MeetingId, i64>,
-    /// When the bus last refused a frame of the meeting, by the monotonic clock.
-    failed: BTreeMap<MeetingId, Duration>,
-    /// When it did so for a meeting that there is no room for.
-    others_failed: Option<Duration>,
+pub(super) struct Notes {
+    sent: Mutex<BTreeMap<MeetingId, SeqRanges>>,
 }
 
 impl Notes {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Notes { clock, state: Mutex::default() }
-    }
-
     /// The bus has taken a frame.
     pub(super) fn sent(&self, meeting: MeetingId, seq: i64) {
-        let mut state = self.state();
-        let State { published, failed, others_failed } = &mut *state;
-        let room = published.len() < MEETINGS_NOTED_MAX || published.contains_key(&meeting);
-        if room && others_failed.is_none() && !failed.contains_key(&meeting) {
-            let last = published.entry(meeting).or_insert(seq);
-            *last = seq.max(*last);
-        }
-    }
-
-    /// The bus has not taken a frame.
-    pub(super) fn failed(&self, meeting: MeetingId) {
-        let now = self.clock.monotonic();
-        let mut state = self.state();
-        if state.failed.len() < MEETINGS_NOTED_MAX || state.failed.contains_key(&meeting) {
-            state.failed.insert(meeting, now);
-        } else {
-            state.others_failed = Some(now);
-        }
+        note(&mut self.lock(), meeting, SeqRange::one(seq));
     }
 
     /// What is to be written down. Whoever cannot write it puts it back.
-    pub(super) fn take(&self) -> Vec<(MeetingId, i64)> {
-        let now = self.clock.monotonic();
-        let over = |at: Duration| now.saturating_sub(at) >= FAILED_FOR;
-        let mut state = self.state();
-        state.failed.retain(|_, at| !over(*at));
-        state.others_failed = state.others_failed.filter(|at| !over(*at));
-        std::mem::take(&mut state.published).into_iter().collect()
+    pub(super) fn take(&self) -> Vec<(MeetingId, SeqRange)> {
+        flat(std::mem::take(&mut *self.lock()))
     }
 
-    pub(super) fn put_back(&self, places: Vec<(MeetingId, i64)>) {
-        let mut state = self.state();
-        for (meeting, seq) in places {
-            let last = state.published.entry(meeting).or_insert(seq);
-            *last = seq.max(*last);
+    pub(super) fn put_back(&self, ranges: Vec<(MeetingId, SeqRange)>) {
+        let mut sent = self.lock();
+        for (meeting, range) in ranges {
+            note(&mut sent, meeting, range);
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<MeetingId, SeqRanges>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As the store takes them.
+fn flat(sent: BTreeMap<MeetingId, SeqRanges>) -> Vec<(MeetingId, SeqRange)> {
+    let of_meeting = |(meeting, ranges): (MeetingId, SeqRanges)| {
+        ranges.into_iter().map(move |range| (meeting, range))
+    };
+    sent.into_iter().flat_map(of_meeting).collect()
+}
+
+fn note(sent: &mut BTreeMap<MeetingId, SeqRanges>, meeting: MeetingId, range: SeqRange) {
+    if sent.len() < MEETINGS_NOTED_MAX || sent.contains_key(&meeting) {
+        sent.entry(meeting).or_default().add(range);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use roundsman_testkit::ManualClock;
-
     use super::*;
 
     #[test]
-    fn nothing_is_noted_past_a_frame_that_was_not_sent() {
-        let clock = Arc::new(ManualClock::default());
-        let notes = Notes::new(clock.clone());
+    fn what_was_not_sent_leaves_a_hole() {
+        let notes = Notes::default();
         let (a, b) = (MeetingId::new(1), MeetingId::new(2));
-        notes.sent(a, 3);
-        notes.sent(a, 4);
-        notes.failed(a);
-        notes.sent(a, 6);
+        for seq in [3, 4, 6, 7] {
+            notes.sent(a, seq);
+        }
         notes.sent(b, 1);
-        let places = notes.take();
-        assert_eq!(places, [(a, 4), (b, 1)]);
-        notes.put_back(places.clone());
-        assert_eq!(notes.take(), places);
-        clock.advance(FAILED_FOR);
-        notes.sent(a, 7);
-        assert_eq!(notes.take(), [], "forgotten only now, after the relay had its time");
+        let ranges = notes.take();
+        let range = SeqRange::new;
+        assert_eq!(ranges, [(a, range(3, 4)), (a, range(6, 7)), (b, range(1, 1))]);
+        assert_eq!(notes.take(), []);
+        // Put back, they join what was noted meanwhile.
         notes.sent(a, 8);
-        assert_eq!(notes.take(), [(a, 8)]);
+        notes.put_back(ranges);
+        assert_eq!(notes.take(), [(a, range(3, 4)), (a, range(6, 8)), (b, range(1, 1))]);
+    }
+
+    #[test]
+    fn of_more_meetings_than_there_is_room_for_nothing_is_noted() {
+        let notes = Notes::default();
+        for number in 1..=MEETINGS_NOTED_MAX + 1 {
+            notes.sent(MeetingId::new(i64::try_from(number).unwrap()), 1);
+        }
+        notes.sent(MeetingId::new(1), 2);
+        let ranges = notes.take();
+        assert_eq!(ranges.len(), MEETINGS_NOTED_MAX);
+        assert_eq!(ranges[0], (MeetingId::new(1), SeqRange::new(1, 2)));
     }
 }

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roundsman_core::Timestamp;
-use roundsman_core::bots::MeetingId;
+use roundsman_core::bots::{MeetingId, stream_of};
 use roundsman_core::effects::{Frame, FrameChannel};
 use roundsman_core::ports::{Bus, Clock, Store, StoreError};
+use roundsman_core::transcripts::SeqRange;
 use tokio_util::task::TaskTracker;
 
 use super::channel::ring_frame;
@@ -42,7 +43,7 @@ pub(super) fn status_topic(meeting: MeetingId) -> String {
 
 /// Publishes frames. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct FramePublisher {
+pub(super) struct FramePublisher {
     inner: Arc<Inner>,
 }
 
@@ -78,8 +79,6 @@ impl Cargo for FrameCargo {
     fn ended(self, sent: bool) {
         if sent {
             self.notes.sent(self.meeting, self.seq);
-        } else {
-            self.notes.failed(self.meeting);
         }
     }
 }
@@ -93,7 +92,7 @@ impl FramePublisher {
         hub: Hub,
         tasks: TaskTracker,
     ) -> Self {
-        let notes = Arc::new(Notes::new(clock.clone()));
+        let notes = Arc::new(Notes::default());
         let outgoing = Outgoing::new(bus.clone(), metrics.clone(), tasks);
         let started_at = clock.now();
         let is_past_relayed = AtomicBool::new(false);
@@ -113,7 +112,7 @@ impl FramePublisher {
     }
 
     /// Frames were committed, in this order.
-    pub(crate) fn publish<'a>(&self, frames: impl IntoIterator<Item = &'a Frame>) {
+    pub(super) fn publish<'a>(&self, frames: impl IntoIterator<Item = &'a Frame>) {
         let inner = &self.inner;
         let mut by_meeting: BTreeMap<MeetingId, Vec<RingFrame>> = BTreeMap::new();
         let mut messages = Vec::new();
@@ -133,24 +132,21 @@ impl FramePublisher {
         }
     }
 
-    /// Writes down what was published. The first time it also publishes what earlier processes have
-    /// stored and not published: noting a later frame would hide it for ever.
+    /// Writes down what was published. At first it also publishes what earlier processes have stored
+    /// and not published, so that nobody waits longer than it takes to start.
     pub(super) async fn tick(&self) -> Result<(), StoreError> {
         let inner = &self.inner;
         if !inner.is_past_relayed.load(Ordering::Acquire) {
             let all = self.relay(inner.started_at).await?;
             inner.is_past_relayed.store(all, Ordering::Release);
-            if !all {
-                return Ok(());
-            }
         }
-        let places = inner.notes.take();
-        if places.is_empty() {
+        let ranges = inner.notes.take();
+        if ranges.is_empty() {
             return Ok(());
         }
-        let noted = inner.store.frames_published(places.clone()).await;
+        let noted = inner.store.frames_published(ranges.clone()).await;
         if noted.is_err() {
-            inner.notes.put_back(places);
+            inner.notes.put_back(ranges);
         }
         noted
     }
@@ -162,48 +158,72 @@ impl FramePublisher {
         for _ in 0..RELAYED_STEPS_MAX {
             let from = inner.clock.now() - RELAYED_FROM;
             let frames = inner.store.unpublished_frames(from, until, RELAYED_ROWS_MAX).await?;
-            let published = self.publish_again(&frames).await;
-            let all = published.frames == frames.len();
-            if !published.places.is_empty() {
-                let places = published.places.into_iter().collect();
-                inner.store.frames_published(places).await?;
-                inner.metrics.frames_republished(published.frames as u64);
+            let is_last = frames.len() < RELAYED_ROWS_MAX as usize;
+            for (meeting, first) in first_of_each(&frames) {
+                if !self.publish_from(meeting, first).await? {
+                    return Ok(false);
+                }
             }
-            if !all || frames.len() < RELAYED_ROWS_MAX as usize {
-                return Ok(all);
+            if is_last {
+                return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// One after the other, until the bus takes no more.
-    async fn publish_again(&self, frames: &[Frame]) -> Published {
+    /// Publishes the frames of a meeting from this one on, also those that were published before:
+    /// who hears an old frame last would show what is no longer true. Returns `false` if the bus
+    /// takes no more.
+    async fn publish_from(&self, meeting: MeetingId, first: i64) -> Result<bool, StoreError> {
         let inner = &self.inner;
-        let mut published = Published::default();
-        for frame in frames {
-            if let Some(meeting) = meeting_of(frame) {
-                let told = ring_frame(frame);
-                inner.hub.offer(meeting, std::slice::from_ref(&told));
-                let cargo = FrameCargo { meeting, seq: frame.seq, notes: inner.notes.clone() };
-                let topic = topic(meeting, frame);
-                if let Err(error) = hand_over(inner.bus.as_ref(), &topic, told.text, &cargo).await {
-                    inner.metrics.bus_failed();
-                    tracing::debug!(%error, "frames are published when the bus is back");
-                    return published;
-                }
-                published.places.insert(meeting, frame.seq);
+        let stream = stream_of(meeting);
+        let mut last = first - 1;
+        // Until nothing has come meanwhile: others publish too.
+        for _ in 0..RELAYED_STEPS_MAX {
+            let frames = inner.store.frames(stream.clone(), last, RELAYED_ROWS_MAX).await?;
+            let Some(newest) = frames.last().map(|frame| frame.seq) else { return Ok(true) };
+            let published = self.publish_again(meeting, &frames).await;
+            let all = published.len() == frames.len();
+            if let (Some(one), Some(other)) = (published.first(), published.last()) {
+                let range = SeqRange::new(one.seq, other.seq);
+                inner.store.frames_published(vec![(meeting, range)]).await?;
+                inner.metrics.frames_republished(published.len() as u64);
             }
-            published.frames += 1;
+            if !all {
+                return Ok(false);
+            }
+            last = newest;
         }
-        published
+        Ok(true)
+    }
+
+    /// One after the other, until the bus takes no more. Returns those that it took.
+    async fn publish_again<'a>(&self, meeting: MeetingId, frames: &'a [Frame]) -> &'a [Frame] {
+        let inner = &self.inner;
+        for (count, frame) in frames.iter().enumerate() {
+            let told = ring_frame(frame);
+            inner.hub.offer(meeting, std::slice::from_ref(&told));
+            let cargo = FrameCargo { meeting, seq: frame.seq, notes: inner.notes.clone() };
+            let topic = topic(meeting, frame);
+            if let Err(error) = hand_over(inner.bus.as_ref(), &topic, told.text, &cargo).await {
+                inner.metrics.bus_failed();
+                tracing::debug!(%error, "frames are published when the bus is back");
+                return &frames[..count];
+            }
+        }
+        frames
     }
 }
 
-/// What a round of the relay came to.
-#[derive(Default)]
-struct Published {
-    frames: usize,
-    places: BTreeMap<MeetingId, i64>,
+/// Where what is missing begins, in each meeting.
+fn first_of_each(frames: &[Frame]) -> BTreeMap<MeetingId, i64> {
+    let mut first = BTreeMap::new();
+    for frame in frames {
+        if let Some(meeting) = meeting_of(frame) {
+            first.entry(meeting).or_insert(frame.seq);
+        }
+    }
+    first
 }
 
 fn topic(meeting: MeetingId, frame: &Frame) -> String {

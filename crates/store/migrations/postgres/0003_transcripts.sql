@@ -123,6 +123,8 @@ CREATE TABLE roundsman.transcript_index (
 );
 INSERT INTO roundsman.transcript_index (upto) VALUES (0);
 
--- Up to where frames were handed to the bus.
+-- Up to where frames were handed to the bus, and which ones were ahead of a frame that is missing
+-- there: ranges such as 7-9,12-12.
 ALTER TABLE roundsman.frame_streams ADD COLUMN published_seq bigint NOT NULL DEFAULT 0;
+ALTER TABLE roundsman.frame_streams ADD COLUMN published_ahead text NOT NULL DEFAULT '';
 UPDATE roundsman.frame_streams SET published_seq = last_seq;

@@ -118,8 +118,10 @@ CREATE TABLE transcript_index (
 ) STRICT;
 INSERT INTO transcript_index (one, upto) VALUES (1, 0);
 
--- Up to where frames were handed to the bus.
+-- Up to where frames were handed to the bus, and which ones were ahead of a frame that is missing
+-- there: ranges such as 7-9,12-12.
 ALTER TABLE frame_streams ADD COLUMN published_seq INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE frame_streams ADD COLUMN published_ahead TEXT NOT NULL DEFAULT '';
 UPDATE frame_streams SET published_seq = last_seq;
 -- Streams with frames that were not, so that looking for them walks past nothing else.
 CREATE INDEX frame_streams_behind ON frame_streams (stream) WHERE published_seq < last_seq;

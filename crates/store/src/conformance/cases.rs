@@ -293,6 +293,8 @@ macro_rules! for_each_conformance_case {
                 the_first_start_stands
                 a_newer_token_moves_the_start
                 the_start_that_a_bot_brings_is_a_guess
+                a_bot_that_begins_fills_back_what_was_said
+                a_bot_that_begins_moves_no_start
                 a_hint_is_taken_only_where_nothing_is_known
                 a_hint_fills_back_what_was_said
                 segments_without_a_session_have_no_times
@@ -345,6 +347,9 @@ macro_rules! for_each_conformance_case {
                 odd_times_of_somebody_else_are_read
                 the_ends_of_streams_are_told_in_order
                 frames_that_were_not_handed_on_are_found
+                a_later_frame_hides_no_earlier_one
+                more_holes_than_are_remembered_are_found_again
+                a_frame_that_is_gone_is_not_looked_for
                 frames_are_looked_for_between_times
                 a_look_changes_nothing
             }
@@ -392,6 +397,7 @@ macro_rules! for_each_conformance_case {
                 each_segment_is_settled_once
                 batches_in_any_order_do_not_deadlock
                 a_start_and_segments_at_once_agree
+                a_bot_that_begins_while_others_speak_fills_back_all
                 everything_at_once_fails_nobody
             }
             keys {

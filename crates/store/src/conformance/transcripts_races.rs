@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use roundsman_core::bots::{BotStatus, MeetingId, stream_of};
+use roundsman_core::bots::{BotEvent, BotStatus, MeetingId, stream_of};
 use roundsman_core::effects::Frame;
 use roundsman_core::ports::{
-    MessageAnswer, NewMessage, Rename, SearchPage, SettleRequest, Transcript,
+    AnonymiseAnswer, MessageAnswer, NewMessage, Rename, SearchPage, SettleRequest, Transcript,
 };
-use roundsman_core::transcripts::{SearchQuery, SegmentKey};
+use roundsman_core::transcripts::{SearchQuery, SegmentKey, SeqRange};
 
-use super::attend::user;
+use super::attend::{happen, user};
 use super::fixture::{Fixture, Task, at_once};
 use super::speak::{
-    Room, Shown, UID, all, apply, hear, keep_events, live_lines, read, room, room_of, settle,
-    shown, speech, take, taken, told, turn,
+    Room, Shown, UID, all, apply, hear, keep_events, live_lines, read, rename, room, room_of,
+    settle, shown, speech, take, taken, told, told_by, turn,
 };
 use super::wishes::SECOND;
 
@@ -238,6 +238,50 @@ pub async fn a_start_and_segments_at_once_agree(fx: &Arc<Fixture>) {
     }
 }
 
+/// T5: so is the one that a bot brings while others speak, settle, rename and look after bots.
+pub async fn a_bot_that_begins_while_others_speak_fills_back_all(fx: &Arc<Fixture>) {
+    let ada = user(fx, "ada").await;
+    for round in 0..10 {
+        let room = room_of(fx, ada, &format!("room-{round}"), BotStatus::Reserved).await;
+        let uid = room.bot.bot.connection_id.as_str().to_owned();
+        let (room, begun) = (Arc::new(room), fx.now());
+        let before = read(fx, &room).await;
+        let mut tasks: Vec<Task<()>> = Vec::new();
+        for teller in 0..4i64 {
+            let (fx, room, uid) = (Arc::clone(fx), Arc::clone(&room), uid.clone());
+            tasks.push(Box::pin(async move {
+                for n in 0..5 {
+                    let at = (n * 4 + teller) * 1000;
+                    let said = vec![told_by("Ann", at, at + 900, "alpha bravo")];
+                    hear(&fx, room.says_in(Some(&uid), 1, said)).await;
+                    tokio::task::yield_now().await;
+                }
+            }));
+        }
+        for event in [BotEvent::Started, BotEvent::Joined] {
+            let (fx, room) = (Arc::clone(fx), Arc::clone(&room));
+            tasks.push(Box::pin(async move {
+                tokio::task::yield_now().await;
+                happen(&fx, &room.bot, event).await;
+                let kept = fx.store.anonymise_meeting(room.user, room.target(), fx.now()).await;
+                assert!(matches!(kept, Ok(AnonymiseAnswer::NotOver(_))), "{kept:?}");
+            }));
+        }
+        let (fx_too, room_too) = (Arc::clone(fx), Arc::clone(&room));
+        tasks.push(Box::pin(async move {
+            for name in ["Bob", "Cat"] {
+                settle(&fx_too, &room_too, all()).await;
+                rename(&fx_too, &room_too, "Ann", name).await;
+            }
+        }));
+        at_once(tasks).await;
+        let lines = read(fx, &room).await.lines;
+        assert_eq!(lines.len(), 20);
+        assert!(lines.iter().all(|line| line.session_start == Some(begun)), "{lines:?}");
+        assert_frames_lead_from_look_to_look(fx, &room, vec![before]).await;
+    }
+}
+
 /// All operations on few meetings by many callers: no call fails, and what is left agrees.
 pub async fn everything_at_once_fails_nobody(fx: &Arc<Fixture>) {
     let rooms = Arc::new(rooms(fx, 3).await);
@@ -291,8 +335,9 @@ async fn do_something(fx: &Fixture, room: &Room, caller: usize, round: usize) {
         }
         6 => {
             let seq = read(fx, room).await.seq;
-            let noted = store.frames_published(vec![(room.meeting, seq)]).await;
-            noted.expect("frames_published");
+            let few = i64::try_from(caller).expect("few");
+            let ranges = vec![(room.meeting, SeqRange::new(seq - few, seq))];
+            store.frames_published(ranges).await.expect("frames_published");
         }
         7 => drop(store.index_transcriptions(10).await.expect("index_transcriptions")),
         _ => {

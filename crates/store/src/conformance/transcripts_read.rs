@@ -7,7 +7,9 @@ use roundsman_core::Timestamp;
 use roundsman_core::bots::{BotStatus, MeetingId, stream_of};
 use roundsman_core::effects::{Effects, Frame, NewFrame};
 use roundsman_core::ports::{BotTarget, LiveMeeting};
-use roundsman_core::transcripts::{Line, SegmentKey, SpeakerStatus, TIME_MS_MAX, field_of};
+use roundsman_core::transcripts::{
+    Line, SEQ_RANGES_MAX, SegmentKey, SeqRange, SpeakerStatus, TIME_MS_MAX, field_of,
+};
 use roundsman_core::users::UserId;
 
 use super::attend::{as_row, at_address, change, exit, frames_of, plain_row, user};
@@ -15,7 +17,7 @@ use super::backdoor::Said;
 use super::fixture::Fixture;
 use super::speak::{
     NOISE, Room, UID, assert_replays, hear, live_lines, read, read_since, room, room_of,
-    settle_all, speech, spoken, texts, told,
+    settle_all, speech, spoken, take, texts, told,
 };
 use super::wishes::{MINUTE, SECOND, json};
 
@@ -310,6 +312,65 @@ pub async fn frames_that_were_not_handed_on_are_found(fx: &Arc<Fixture>) {
     assert_eq!(all(&waiting(fx, 1000).await), [(stream_of(first.meeting), a + 1)]);
 }
 
+/// T3: a node dies with a frame while another one hands on a later one.
+pub async fn a_later_frame_hides_no_earlier_one(fx: &Arc<Fixture>) {
+    let (room, other) = (room(fx, "ada").await, room(fx, "bob").await);
+    fill(fx, &room, 12).await;
+    fill(fx, &other, 5).await;
+    handed_on(fx, &room, &[(1, 4)]).await;
+    // The fifth is the dead node's.
+    handed_on(fx, &room, &[(6, 6)]).await;
+    assert_eq!(missing(fx, &room).await, [5, 7, 8, 9, 10, 11, 12]);
+    handed_on(fx, &room, &[(8, 9), (11, 11), (7, 7), (6, 8)]).await;
+    assert_eq!(missing(fx, &room).await, [5, 10, 12]);
+    assert_eq!(missing(fx, &other).await, [1, 2, 3, 4, 5], "each meeting by itself");
+    assert_eq!(waiting(fx, 2).await, waiting(fx, 10_000).await[..2], "what is ahead takes no room");
+    // Whoever finds it hands it on, and what was ahead of it is known.
+    handed_on(fx, &room, &[(5, 5)]).await;
+    assert_eq!(missing(fx, &room).await, [10, 12]);
+    for _ in 0..2 {
+        let ranges = [(&room, 10, 10), (&room, 12, 12), (&other, 2, 5), (&other, 1, 1)];
+        let ranges = ranges.map(|(room, first, last)| (room.meeting, SeqRange::new(first, last)));
+        fx.store.frames_published(ranges.to_vec()).await.expect("frames_published");
+        assert_eq!(waiting(fx, 10_000).await, vec![]);
+    }
+    fill(fx, &room, 14).await;
+    assert_eq!(missing(fx, &room).await, [13, 14]);
+    handed_on(fx, &room, &[(14, 14)]).await;
+    assert_eq!(missing(fx, &room).await, [13]);
+}
+
+/// What is forgotten because there is too much of it is handed on again, and then all is known.
+pub async fn more_holes_than_are_remembered_are_found_again(fx: &Arc<Fixture>) {
+    let room = room(fx, "ada").await;
+    let holes = i64::try_from(SEQ_RANGES_MAX).expect("few") + 5;
+    fill(fx, &room, 2 * holes).await;
+    for hole in 1..=holes {
+        handed_on(fx, &room, &[(2 * hole, 2 * hole)]).await;
+    }
+    let forgotten = missing(fx, &room).await;
+    let odd: Vec<i64> = (1..=holes).map(|hole| 2 * hole - 1).collect();
+    assert!(odd.iter().all(|seq| forgotten.contains(seq)), "{forgotten:?}");
+    assert!(forgotten.len() > odd.len(), "not everything can be remembered");
+    let found: Vec<(i64, i64)> = forgotten.iter().map(|seq| (*seq, *seq)).collect();
+    handed_on(fx, &room, &found).await;
+    assert_eq!(missing(fx, &room).await, Vec::<i64>::new());
+}
+
+/// A frame that is gone before anybody handed it on holds nothing up.
+pub async fn a_frame_that_is_gone_is_not_looked_for(fx: &Arc<Fixture>) {
+    let room = room(fx, "ada").await;
+    fill(fx, &room, 8).await;
+    handed_on(fx, &room, &[(6, 7)]).await;
+    let deleted = fx.store.delete_transcript(room.user, room.target(), fx.now()).await;
+    let frames = deleted.expect("delete_transcript").expect("it is theirs").frames;
+    let seqs: Vec<i64> = frames.iter().map(|frame| frame.seq).collect();
+    assert_eq!((missing(fx, &room).await, &seqs), (vec![9], &vec![9]));
+    handed_on(fx, &room, &[(9, 9)]).await;
+    fill(fx, &room, 10).await;
+    assert_eq!(missing(fx, &room).await, [10]);
+}
+
 /// Only those of the time that is asked for.
 pub async fn frames_are_looked_for_between_times(fx: &Arc<Fixture>) {
     let room = room(fx, "ada").await;
@@ -356,7 +417,30 @@ async fn waiting(fx: &Fixture, rows_max: u32) -> Vec<Frame> {
     frames.expect("unpublished_frames")
 }
 
+/// Everything of a meeting up to a place was handed on.
 async fn published(fx: &Fixture, places: &[(&Room, i64)]) {
-    let places = places.iter().map(|(room, seq)| (room.meeting, *seq)).collect();
-    fx.store.frames_published(places).await.expect("frames_published");
+    let ranges = places.iter().map(|(room, seq)| (room.meeting, SeqRange::up_to(*seq))).collect();
+    fx.store.frames_published(ranges).await.expect("frames_published");
+}
+
+/// Some frames of a meeting were handed on: the first and the last of each range.
+async fn handed_on(fx: &Fixture, room: &Room, ranges: &[(i64, i64)]) {
+    let range = |(first, last): &(i64, i64)| (room.meeting, SeqRange::new(*first, *last));
+    let ranges = ranges.iter().map(range).collect();
+    fx.store.frames_published(ranges).await.expect("frames_published");
+}
+
+/// The places of a meeting's frames of which it is not known that they were handed on.
+async fn missing(fx: &Fixture, room: &Room) -> Vec<i64> {
+    let stream = stream_of(room.meeting);
+    let frames = waiting(fx, 10_000).await;
+    frames.into_iter().filter(|frame| frame.stream == stream).map(|frame| frame.seq).collect()
+}
+
+/// Says something until the meeting has so many frames.
+async fn fill(fx: &Fixture, room: &Room, frames: i64) {
+    let begun = read(fx, room).await.seq;
+    let messages = (begun + 1..=frames).map(|n| room.says(n, vec![told(0, 900, &format!("{n}"))]));
+    take(fx, messages.collect()).await;
+    assert_eq!(read(fx, room).await.seq, frames);
 }

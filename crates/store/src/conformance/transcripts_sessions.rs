@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use roundsman_core::Timestamp;
+use roundsman_core::bots::{self, BotEvent, BotStatus, Source, Stage};
 use roundsman_core::ports::{NewMessage, Taken};
 
+use super::attend::{changed, frames_of, happen, unchanged, user};
 use super::fixture::Fixture;
 use super::speak::{
-    NOISE, Room, UID, assert_replays, hear, read, read_since, room, settle_all, speech, spoken,
-    texts, told,
+    NOISE, Room, UID, assert_replays, hear, read, read_since, room, room_of, settle_all, speech,
+    spoken, texts, told,
 };
 use super::wishes::{MINUTE, SECOND};
 
@@ -111,6 +113,79 @@ pub async fn the_start_that_a_bot_brings_is_a_guess(fx: &Arc<Fixture>) {
     assert_replays(fx, &room, &before).await;
     if let Some(door) = &fx.backdoor {
         assert_eq!(door.sessions(room.meeting).await, [(uid, start)], "it is the same row");
+    }
+}
+
+/// What a bot's session was told of before the bot began has times once it does: live and final, under
+/// every name of the session, with frames.
+pub async fn a_bot_that_begins_fills_back_what_was_said(fx: &Arc<Fixture>) {
+    let ada = user(fx, "ada").await;
+    for (native_id, event) in [
+        ("a", BotEvent::Started),
+        ("b", BotEvent::AtStage(Stage::AwaitingAdmission)),
+        ("c", BotEvent::Joined),
+    ] {
+        let room = room_of(fx, ada, native_id, BotStatus::Reserved).await;
+        let uid = room.bot.bot.connection_id.as_str().to_owned();
+        let mut said = speech(2, "kept");
+        said.push(told(2000, 2900, NOISE));
+        hear(fx, room.says_in(Some(&uid), 1, said)).await;
+        settle_all(fx, &room).await;
+        hear(fx, room.says_in(Some(&uid), 2, vec![told(3000, 3900, "live")])).await;
+        let zoom = format!("zoom_{uid}");
+        hear(fx, room.says_in(Some(&zoom), 2, vec![told(4000, 4900, "zoomed")])).await;
+        hear(fx, room.says(2, vec![told(0, 900, "elsewhere")])).await;
+        hear(fx, room.says_in(None, 2, vec![told(0, 900, "nowhere")])).await;
+        let before = read(fx, &room).await;
+        assert!(before.lines.iter().all(|line| line.session_start.is_none()));
+
+        fx.advance(SECOND);
+        let begun = fx.now();
+        let announced = changed(happen(fx, &room.bot, event.clone()).await);
+        let expected = bots::change(room.bot.clone(), event.clone(), Source::Callback, begun);
+        let steps = expected.expect("it may happen").effects.frames.len();
+        assert_eq!(announced.frames.len(), steps + 1, "{event:?}: one frame tells of all");
+        let stored = frames_of(fx, room.meeting).await;
+        assert_eq!(announced.frames, stored[stored.len() - steps - 1..], "{event:?}");
+        let after = read(fx, &room).await;
+        let mut moved = Vec::new();
+        for line in &after.lines {
+            let is_mine =
+                line.segment.key.session_uid.as_deref().is_some_and(|of| of.ends_with(&uid));
+            assert_eq!(line.session_start, is_mine.then_some(begun), "{event:?}");
+            assert_eq!(line.segment.seq == after.seq, is_mine, "{event:?}");
+            if is_mine {
+                moved.push(line.clone());
+            }
+        }
+        assert_eq!(texts(&moved), ["kept number 0", "kept number 1", "live", "zoomed"]);
+        assert_replays(fx, &room, &before).await;
+        assert_eq!(read_since(fx, &room, Some(before.seq)).await.lines, moved);
+        assert!(read_since(fx, &room, Some(before.seq)).await.retracted.is_empty());
+        let before = spoken(fx, &room).await;
+        unchanged(happen(fx, &room.bot, event).await);
+        assert_eq!(spoken(fx, &room).await, before, "it begins once");
+    }
+}
+
+/// A start that is known is not guessed.
+pub async fn a_bot_that_begins_moves_no_start(fx: &Arc<Fixture>) {
+    let ada = user(fx, "ada").await;
+    let room = room_of(fx, ada, "a", BotStatus::Reserved).await;
+    let uid = room.bot.bot.connection_id.as_str().to_owned();
+    let start = fx.now() - MINUTE;
+    hear(fx, room.starts(&uid, start, Timestamp::EPOCH)).await;
+    hear(fx, room.says_in(Some(&uid), 1, speech(2, "alpha"))).await;
+    let before = read(fx, &room).await;
+    fx.advance(SECOND);
+    let announced = changed(happen(fx, &room.bot, BotEvent::Started).await);
+    assert_eq!(announced.frames.len(), 1, "only how the bot is");
+    let after = read(fx, &room).await;
+    assert_eq!(after.lines, before.lines);
+    assert!(after.lines.iter().all(|line| line.session_start == Some(start)));
+    assert_replays(fx, &room, &before).await;
+    if let Some(door) = &fx.backdoor {
+        assert_eq!(door.sessions(room.meeting).await, [(uid, start)]);
     }
 }
 

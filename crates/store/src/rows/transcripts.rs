@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use roundsman_core::Timestamp;
-use roundsman_core::bots::MeetingId;
+use roundsman_core::bots::{MeetingId, stream_of};
 use roundsman_core::effects::{Frame, FrameChannel, NewFrame};
 use roundsman_core::ports::{MessageAnswer, Rename, SettledSegments, StoreError, Taken};
 use roundsman_core::transcripts::{
-    DropReason, Known, Line, Place, SPEAKER_EVENTS_READ_MAX, Segment, SegmentContent, SegmentKey,
-    SpeakerEvent, SpeakerEventKind, SpeakerStatus, Speakers, TIME_MS_MAX, TranscriptionFilter,
-    bare_uid, field_of, millis_of, mutable_frames, retracted_frames, settle,
+    DropReason, Known, Line, Place, Published, SPEAKER_EVENTS_READ_MAX, Segment, SegmentContent,
+    SegmentKey, SeqRange, SpeakerEvent, SpeakerEventKind, SpeakerStatus, Speakers, TIME_MS_MAX,
+    TranscriptionFilter, bare_uid, field_of, millis_of, mutable_frames, retracted_frames, settle,
 };
 
 use super::inconsistent;
@@ -21,6 +21,7 @@ use super::inconsistent;
 pub(crate) const LIVE: &str = "live_segments";
 pub(crate) const KEPT: &str = "kept_segments";
 pub(crate) const SPEAKER_EVENTS: &str = "speaker_events";
+const FRAME_STREAMS: &str = "frame_streams";
 
 /// A segment that is live and final at once.
 pub(crate) const SEGMENT_IN_ONE_PLACE: &str = "segment_in_one_place";
@@ -434,6 +435,28 @@ pub(crate) fn last_said(frames: impl IntoIterator<Item = Frame>) -> Option<i64> 
         .into_iter()
         .find(|frame| frame.channel() == FrameChannel::Transcript)
         .map(|frame| frame.seq)
+}
+
+/// The ranges that were handed on, by the name of their stream and in order: that is how streams are
+/// locked.
+pub(crate) fn by_stream(ranges: &[(MeetingId, SeqRange)]) -> BTreeMap<String, Vec<SeqRange>> {
+    let mut by_stream: BTreeMap<String, Vec<SeqRange>> = BTreeMap::new();
+    for (meeting, range) in ranges {
+        by_stream.entry(stream_of(*meeting)).or_default().push(*range);
+    }
+    for ranges in by_stream.values_mut() {
+        ranges.sort_unstable();
+    }
+    by_stream
+}
+
+/// What is stored of what was handed on of a stream.
+pub(crate) fn published(stream: &str, up_to: i64, ahead: &str) -> Result<Published, StoreError> {
+    Published::from_stored(up_to, ahead).map_err(|error| {
+        // The row is named by its meeting.
+        let meeting = stream.rsplit(':').next().and_then(|id| id.parse().ok()).unwrap_or(0);
+        inconsistent(FRAME_STREAMS, "published_ahead", meeting, error.to_string())
+    })
 }
 
 fn count_of(count: usize) -> u32 {

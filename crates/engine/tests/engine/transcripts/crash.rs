@@ -17,14 +17,16 @@ use crate::support::{let_others_run, secs, soon, until};
 
 on_every_database! {
     what_was_stored_and_not_told_is_told_by_the_next_process
-    a_hundred_crashes_between_storing_and_telling_lose_nothing
+    a_thousand_crashes_between_storing_and_telling_lose_nothing
     what_was_told_and_not_acknowledged_is_not_told_again
     another_node_tells_what_this_one_could_not
+    a_later_frame_of_another_node_hides_nothing
+    what_one_node_notes_late_is_not_published_again
     what_the_bus_refused_is_published_when_it_is_back
     nothing_is_published_twice_while_nobody_dies
 }
 
-/// What whoever listens outside hears of a meeting.
+/// What whoever listens outside hears of a meeting, who takes frames as they come.
 pub(super) struct Outside {
     said: Box<dyn BusSubscription>,
     pub(super) rendered: Rendered,
@@ -35,7 +37,8 @@ impl Outside {
     pub(super) async fn of(talk: &Talk) -> Self {
         let topic = format!("tc:meeting:{}:mutable", talk.id());
         let said = talk.bus.subscribe(&topic).await.unwrap();
-        Outside { said, rendered: render(&talk.transcript().await), seqs: Vec::new() }
+        let rendered = render(&talk.transcript().await);
+        Outside { said, rendered, seqs: Vec::new() }
     }
 
     /// Hears what was published until now.
@@ -44,7 +47,8 @@ impl Outside {
         while let Some(message) = self.said.next().now_or_never() {
             let BusMessage::Body(text) = message else { panic!("{message:?}") };
             let frame: Value = serde_json::from_slice(&text).unwrap();
-            self.seqs.push(frame["seq"].as_i64().unwrap());
+            let seq = frame["seq"].as_i64().unwrap();
+            self.seqs.push(seq);
             apply(&mut self.rendered, &frame);
         }
     }
@@ -87,17 +91,21 @@ async fn what_was_stored_and_not_told_is_told_by_the_next_process(backend: Backe
     talk.check().await;
 }
 
-async fn a_hundred_crashes_between_storing_and_telling_lose_nothing(backend: Backend) {
+async fn a_thousand_crashes_between_storing_and_telling_lose_nothing(backend: Backend) {
     let mut talk = Talk::new(backend).await;
     let random = SeededRandom::new(11);
     let mut outside = Outside::of(&talk).await;
     let mut reader = talk.reader().await;
-    for round in 0..100 {
+    let crashes_max = 1000;
+    let (mut crashes, mut round) = (0, 0);
+    while crashes < crashes_max {
+        round += 1;
         let start = i64::try_from(random.below(20)).unwrap() * 1000;
         let text = format!("round {round} of many");
         let message = talk.said(SESSION, &[(start, start + 800, &text)]);
         talk.world.clock.advance(secs(random.below(4)));
         if random.below(3) > 0 {
+            crashes += 1;
             die_after_storing(&mut talk, &message).await;
             reader.reconnect(&talk).await;
         } else {
@@ -106,6 +114,7 @@ async fn a_hundred_crashes_between_storing_and_telling_lose_nothing(backend: Bac
         if random.below(2) > 0 {
             talk.transcripts.tick().await.unwrap();
         }
+        outside.hear().await;
     }
     talk.transcripts.tick().await.unwrap();
     outside.hear().await;
@@ -171,6 +180,63 @@ async fn another_node_tells_what_this_one_could_not(backend: Backend) {
     persister.tick(None).await.unwrap();
     outside.hear().await;
     assert_eq!(outside.seqs.len(), 1, "once is enough");
+    talk.check().await;
+}
+
+/// T3: a node dies with a frame, and another one publishes and notes what came after it.
+async fn a_later_frame_of_another_node_hides_nothing(backend: Backend) {
+    let mut talk = Talk::new(backend).await;
+    let survivor = talk.another_node();
+    survivor.tick().await.unwrap();
+    let mut outside = Outside::of(&talk).await;
+    let message = talk.said(SESSION, &[(0, 1000, "who tells this")]);
+    die_after_storing(&mut talk, &message).await;
+    let lost = talk.transcript().await.seq;
+    for second in 1..4 {
+        let later = talk.said(SESSION, &[(second * 2000, second * 2000 + 900, "told at once")]);
+        assert_eq!(survivor.ingest(&later.to_string()).await.unwrap().seq, Some(lost + second));
+        outside.hear().await;
+        survivor.tick().await.unwrap();
+    }
+    assert_eq!(outside.seqs, [lost + 1, lost + 2, lost + 3]);
+    talk.world.clock.advance(secs(6));
+    let persister =
+        roundsman_engine::transcripts::Persister::new(&survivor, super::persist_options());
+    for _ in 0..2 {
+        persister.tick(None).await.unwrap();
+        survivor.tick().await.unwrap();
+        // Nor does a process that starts find anything else.
+        talk.restart();
+        talk.transcripts.tick().await.unwrap();
+        outside.hear().await;
+        // All from there on, and once: an old frame must not be the last that is heard.
+        assert_eq!(outside.seqs[3..], [lost, lost + 1, lost + 2, lost + 3]);
+    }
+    assert_eq!(outside.rendered, render(&talk.transcript().await));
+    talk.check().await;
+}
+
+/// Two nodes tell of one meeting in turns, and one of them is always later to write it down.
+async fn what_one_node_notes_late_is_not_published_again(backend: Backend) {
+    let talk = Talk::new(backend).await;
+    let other = talk.another_node();
+    other.tick().await.unwrap();
+    let mut outside = Outside::of(&talk).await;
+    let mut told = Vec::new();
+    for second in 0..40 {
+        let message = talk.said(SESSION, &[(second * 1000, second * 1000 + 900, "turn by turn")]);
+        let node = if second % 2 == 0 { &talk.transcripts } else { &other };
+        told.push(node.ingest(&message.to_string()).await.unwrap().seq.unwrap());
+        let_others_run().await;
+        if second % 4 == 3 {
+            other.tick().await.unwrap();
+        }
+    }
+    talk.transcripts.tick().await.unwrap();
+    talk.world.clock.advance(secs(6));
+    talk.persist().await;
+    outside.hear().await;
+    assert_eq!(outside.seqs, told);
     talk.check().await;
 }
 

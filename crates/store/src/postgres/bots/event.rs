@@ -2,7 +2,7 @@
 
 use roundsman_core::Timestamp;
 use roundsman_core::bots::{BotRecord, Change, Refused, change};
-use roundsman_core::effects::Effects;
+use roundsman_core::effects::{Effects, Frame};
 use roundsman_core::jobs::{KindCatalog, LeaseRef};
 use roundsman_core::ports::{Announced, BotHappened, EventAnswer};
 
@@ -12,7 +12,7 @@ use crate::postgres::effects::{holds_lease, write_effects};
 use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
-use crate::postgres::types::Time;
+use crate::postgres::transcripts::{begin_sessions, lock_meeting};
 use crate::rows::bots::speaks_for;
 
 pub(super) struct Happen<'a> {
@@ -40,6 +40,10 @@ impl Operation for Happen<'_> {
 impl Happen<'_> {
     async fn happen(&self, session: &mut Session) -> Result<EventAnswer, Failure> {
         let BotHappened { workload, connection, event, source, beats } = &self.happened;
+        if event.may_begin_session() {
+            // What was said before is told anew then. Before any row, as everywhere.
+            lock_meeting(session, workload.meeting_id).await?;
+        }
         let Some(mut record) = lock_record(session, workload.meeting_id).await? else {
             return Ok(EventAnswer::NoSuchBot);
         };
@@ -66,19 +70,11 @@ impl Happen<'_> {
     }
 }
 
-/// A repeated start finds the session that the first one began.
-const BEGIN_SESSIONS: &str = "-- begin_sessions
-INSERT INTO public.meeting_sessions (meeting_id, session_uid, session_start_time)
-SELECT x.meeting_id, x.session_uid, $3::timestamptz
-  FROM unnest($1::bigint[], $2::text[]) AS x(meeting_id, session_uid)
- WHERE NOT EXISTS (SELECT FROM public.meeting_sessions known
-                    WHERE known.meeting_id = x.meeting_id AND known.session_uid = x.session_uid)
-ON CONFLICT DO NOTHING";
-
 /// Writes what the rules have made of bots that were locked before, and what that brings with it.
+/// Whoever begins sessions has locked what is said in their meetings before the bots.
 pub(super) async fn write_changes(
     session: &mut Session,
-    changes: Vec<Change>,
+    mut changes: Vec<Change>,
     catalog: &KindCatalog,
     now: Timestamp,
 ) -> Result<Vec<Announced>, Failure> {
@@ -87,19 +83,20 @@ pub(super) async fn write_changes(
     }
     let records: Vec<&BotRecord> = changes.iter().map(|change| &change.record).collect();
     update_records(session, &records).await?;
-    let (meetings, sessions): (Vec<i64>, Vec<&str>) = changes
-        .iter()
-        .filter(|change| change.begins_session)
-        .map(|change| (change.record.meeting.id.get(), change.record.bot.connection_id.as_str()))
-        .unzip();
-    if !meetings.is_empty() {
-        session.execute(BEGIN_SESSIONS, &[&meetings, &sessions, &Time(now)]).await?;
+    let begun = changes.iter().filter(|change| change.begins_session);
+    let begun: Vec<&BotRecord> = begun.map(|change| &change.record).collect();
+    let mut moved = begin_sessions(session, &begun, now).await?;
+    for change in &mut changes {
+        change.effects.frames.extend(moved.frames(change.record.meeting.id, now));
     }
     let effects: Vec<&Effects> = changes.iter().map(|change| &change.effects).collect();
     let mut frames = write_effects(session, &effects, catalog, now).await?.into_iter();
-    let announced = changes.into_iter().map(|change| Announced {
-        record: change.record,
-        frames: frames.by_ref().take(change.effects.frames.len()).collect(),
-    });
-    Ok(announced.collect())
+    let mut announced = Vec::with_capacity(changes.len());
+    for change in changes {
+        let frames: Vec<Frame> = frames.by_ref().take(change.effects.frames.len()).collect();
+        moved.told_by(change.record.meeting.id, &frames);
+        announced.push(Announced { record: change.record, frames });
+    }
+    moved.write(session).await?;
+    Ok(announced)
 }

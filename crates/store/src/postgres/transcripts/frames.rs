@@ -1,4 +1,4 @@
-//! Frames of meetings: where streams end, and up to where they were handed to the bus.
+//! Frames of meetings: where streams end, and which were handed to the bus.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use roundsman_core::Timestamp;
 use roundsman_core::bots::{MeetingId, stream_of};
 use roundsman_core::effects::Frame;
 use roundsman_core::jobs::Json;
+use roundsman_core::transcripts::SeqRange;
 use tokio_postgres::Row;
 
 use crate::postgres::columns::Reader;
@@ -13,7 +14,7 @@ use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
 use crate::postgres::types::Time;
-use crate::rows::transcripts::last_said;
+use crate::rows::transcripts::{by_stream, last_said, published};
 
 pub(super) const STREAM_ENDS: &str = "-- stream_ends
 SELECT stream, last_seq FROM roundsman.frame_streams WHERE stream = ANY ($1::text[])";
@@ -57,49 +58,75 @@ impl Operation for StreamEnds<'_> {
 /// Streams are locked in the order given, which is that of their names, as by whoever writes frames.
 /// A lateral look with a lock in it cannot be turned into a join that begins with all streams.
 pub(super) const PUBLISHED: &str = "-- published
-WITH held AS MATERIALIZED (
-    SELECT s.stream, x.seq
-      FROM unnest($1::text[], $2::bigint[]) AS x(stream, seq)
-     CROSS JOIN LATERAL (
-        SELECT stream FROM roundsman.frame_streams
-         WHERE stream = x.stream AND published_seq < x.seq
-           FOR NO KEY UPDATE) s
-)
-UPDATE roundsman.frame_streams s
-   SET published_seq = greatest(s.published_seq, held.seq)
-  FROM held
- WHERE s.stream = held.stream";
+SELECT s.stream, s.published_seq, s.published_ahead
+  FROM unnest($1::text[], $2::bigint[]) AS x(stream, last)
+ CROSS JOIN LATERAL (
+    SELECT stream, published_seq, published_ahead FROM roundsman.frame_streams
+     WHERE stream = x.stream AND published_seq < x.last
+       FOR NO KEY UPDATE) s";
 
-pub(super) struct Published<'a> {
-    pub(super) places: &'a [(MeetingId, i64)],
+/// The rows are there and locked. An update would be a join, which on a small table begins with all
+/// streams; this way leads to each by its name.
+pub(super) const NOTE_PUBLISHED: &str = "-- note_published
+INSERT INTO roundsman.frame_streams (stream, last_seq, published_seq, published_ahead)
+SELECT x.stream, 0, x.up_to, x.ahead
+  FROM unnest($1::text[], $2::bigint[], $3::text[]) AS x(stream, up_to, ahead)
+ON CONFLICT (stream) DO UPDATE
+   SET published_seq = excluded.published_seq, published_ahead = excluded.published_ahead";
+
+pub(super) struct NotePublished<'a> {
+    pub(super) ranges: &'a [(MeetingId, SeqRange)],
 }
 
-impl Operation for Published<'_> {
+impl Operation for NotePublished<'_> {
     type Answer = ();
 
     async fn run(&self, session: &mut Session) -> Result<(), Failure> {
-        let mut places: BTreeMap<String, i64> = BTreeMap::new();
-        for (meeting, seq) in self.places {
-            let place = places.entry(stream_of(*meeting)).or_insert(*seq);
-            *place = (*place).max(*seq);
-        }
-        if places.is_empty() {
+        let by_stream = by_stream(self.ranges);
+        if by_stream.is_empty() {
             return Ok(());
         }
-        let (streams, seqs): (Vec<String>, Vec<i64>) = places.into_iter().unzip();
-        // Noting the same twice is noting it, so a broken connection may be repeated.
-        session.execute(PUBLISHED, &[&streams, &seqs]).await?;
-        Ok(())
+        let (streams, lasts): (Vec<&str>, Vec<i64>) = by_stream
+            .iter()
+            .filter_map(|(stream, ranges)| {
+                Some((stream.as_str(), ranges.iter().map(|range| range.last).max()?))
+            })
+            .unzip();
+        session.begin();
+        let rows = session.query(PUBLISHED, &[&streams, &lasts]).await?;
+        let (mut streams, mut up_to, mut ahead) = (Vec::new(), Vec::new(), Vec::new());
+        for row in &rows {
+            let stream: &str = row.try_get(0)?;
+            let before = published(stream, row.try_get(1)?, row.try_get(2)?)?;
+            let mut after = before.clone();
+            for range in by_stream.get(stream).into_iter().flatten() {
+                after.note(*range);
+            }
+            if after != before {
+                streams.push(stream);
+                up_to.push(after.up_to());
+                ahead.push(after.ahead_text());
+            }
+        }
+        if !streams.is_empty() {
+            session.execute(NOTE_PUBLISHED, &[&streams, &up_to, &ahead]).await?;
+        }
+        session.commit().await
     }
 }
 
 /// By the time, because an index of the streams that are behind would be touched by every frame.
-/// Streams of meetings have names from `meeting:` to `meeting;`, the next character.
+/// Streams of meetings have names from `meeting:` to `meeting;`, the next character. What was handed
+/// on ahead is looked at only for frames of streams that are behind.
 pub(super) const UNPUBLISHED: &str = "-- unpublished
 SELECT f.stream, f.seq, f.body, f.at
   FROM (SELECT * FROM roundsman.frames WHERE at BETWEEN $1 AND $2 OFFSET 0) f
   JOIN roundsman.frame_streams s ON s.stream = f.stream
  WHERE f.seq > s.published_seq AND f.stream > 'meeting:' AND f.stream < 'meeting;'
+   AND NOT EXISTS (
+        SELECT FROM unnest(string_to_array(s.published_ahead, ',')) AS ahead(range)
+         WHERE f.seq BETWEEN split_part(ahead.range, '-', 1)::bigint
+                         AND split_part(ahead.range, '-', 2)::bigint)
  ORDER BY f.stream, f.seq
  LIMIT $3";
 

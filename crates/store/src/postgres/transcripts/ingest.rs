@@ -3,25 +3,25 @@
 //! A whole batch is read by one round trip to the server, taken in memory ([`super::work`]), and
 //! written by one statement for each table. A batch that changes nothing writes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use roundsman_core::Timestamp;
-use roundsman_core::bots::MeetingId;
 use roundsman_core::ports::{MessageAnswer, NewMessage};
-use roundsman_core::transcripts::{MessageBody, Place, Reach, bare_uid, reach_of};
+use roundsman_core::transcripts::{MessageBody, Place, Reach, reach_of};
 
-use super::known::{KEPT_NEAR, KnownRow, LIVE_NEAR, Near, SessionPlace, known_rows};
+use super::known::{KEPT_NEAR, LIVE_NEAR, Near, SessionPlace, known_rows};
 use super::sessions::{
-    MEETINGS_HEARD, SESSION_FACTS, STARTS, SessionBook, meetings_heard, sessions_of,
+    MEETINGS_HEARD, SESSION_FACTS, STARTS, SessionBook, meetings_heard, whole_sessions,
 };
 use super::speakers::{EVENTS_NEAR, EventsNear, NAMES, names};
-use super::work::{Work, heard_until, is_heard};
+use super::work::{Work, is_heard};
 use super::write::{Revised, activate, put_live, revise};
 use super::{LOCK_CLASS, LOCK_MEETINGS, lock_keys};
 use crate::postgres::effects::write_frames;
 use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
+use crate::rows::told::heard_until;
 use crate::rows::transcripts::session_to_column;
 
 pub(super) struct TakeMessages<'a> {
@@ -120,21 +120,6 @@ impl TakeMessages<'_> {
         }
         wanted
     }
-}
-
-/// A start that moves changes every segment of its session, under whichever of its names.
-async fn whole_sessions(
-    session: &mut Session,
-    moved: &BTreeSet<SessionPlace<'_>>,
-) -> Result<Vec<KnownRow>, Failure> {
-    let mut names: BTreeSet<(MeetingId, String)> = BTreeSet::new();
-    for &(meeting, uid) in moved {
-        let all = sessions_of(session, meeting).await?;
-        let same = all.into_iter().filter(|name| bare_uid(name) == bare_uid(uid));
-        names.extend(same.map(|name| (meeting, name)));
-    }
-    let places = names.iter().map(|(meeting, name)| (*meeting, name.as_str()));
-    Near::whole(places).read(session).await
 }
 
 /// Writes the segments that have changed.

@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use super::columns::{final_columns, finished, live, live_columns};
 use crate::postgres::error::Failure;
 use crate::postgres::session::{Session, Values};
+use crate::rows::told::joined_spans;
 use crate::rows::transcripts::session_to_column;
 
 /// Segments that begin within the given spans, and those with the given names. Each span and each
@@ -82,22 +83,11 @@ pub(super) struct Near<'a> {
 }
 
 impl<'a> Near<'a> {
-    /// What several messages reach: spans that meet are one, so that the usual messages of a session,
-    /// which tell of the same few seconds, are one look.
+    /// What several messages reach.
     pub(super) fn of(reaches: &'a BTreeMap<SessionPlace<'a>, Vec<Reach>>) -> Self {
         let mut near = Near::default();
         for (&(meeting, session), reaches) in reaches {
-            let mut spans: Vec<(i64, i64)> =
-                reaches.iter().map(|reach| (reach.from_ms, reach.to_ms)).collect();
-            spans.sort_unstable();
-            let mut joined: Vec<(i64, i64)> = Vec::new();
-            for (from, to) in spans {
-                match joined.last_mut() {
-                    Some(last) if from <= last.1 => last.1 = last.1.max(to),
-                    _ => joined.push((from, to)),
-                }
-            }
-            for span in joined {
+            for span in joined_spans(reaches) {
                 near.push_span((meeting, session), span);
             }
             // Messages repeat each other.

@@ -7,6 +7,7 @@
 //! - a lease that guards a change is held before the lock;
 //! - frames are written before the rows they tell of, because rows carry their number.
 
+mod begin;
 mod columns;
 mod forget;
 mod frames;
@@ -34,9 +35,10 @@ use roundsman_core::ports::{
     NewShare, Rename, Rewritten, SearchHit, SearchPage, SettleRequest, SettledSegments, Share,
     StoreError, Transcript, TranscriptPrune, TranscriptStore,
 };
-use roundsman_core::transcripts::{Line, SearchQuery, SpeakerEvent};
+use roundsman_core::transcripts::{Line, SearchQuery, SeqRange, SpeakerEvent};
 use roundsman_core::users::UserId;
 
+pub(super) use self::begin::begin_sessions;
 pub(super) use self::forget::forget_said;
 #[cfg(test)]
 pub(super) use self::search::{FINAL_WITH_WORDS, SETTINGS as SEARCH_SETTINGS};
@@ -167,8 +169,8 @@ impl TranscriptStore for PostgresStore {
         self.change("store.end_share", &shares::EndShare { user, share }).await
     }
 
-    async fn frames_published(&self, places: Vec<(MeetingId, i64)>) -> Result<(), StoreError> {
-        self.change("store.frames_published", &frames::Published { places: &places }).await
+    async fn frames_published(&self, ranges: Vec<(MeetingId, SeqRange)>) -> Result<(), StoreError> {
+        self.change("store.frames_published", &frames::NotePublished { ranges: &ranges }).await
     }
 
     async fn unpublished_frames(
@@ -290,6 +292,7 @@ pub(super) fn hot_statements() -> Vec<&'static str> {
         read::KEPT_SINCE,
         frames::STREAM_ENDS,
         frames::PUBLISHED,
+        frames::NOTE_PUBLISHED,
         frames::UNPUBLISHED,
         frames::NEWEST,
         shares::SHARE_BY_SECRET,

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use roundsman_core::Timestamp;
 use roundsman_core::bots::MeetingId;
 use roundsman_core::ports::NewMessage;
-use roundsman_core::transcripts::{KnownStart, MessageBody, declare_start};
+use roundsman_core::transcripts::{KnownStart, MessageBody, bare_uid, declare_start};
 use roundsman_core::users::UserId;
 use tokio_postgres::Row;
 
-use super::known::SessionPlace;
+use super::known::{KnownRow, Near, SessionPlace};
 use crate::postgres::columns::Reader;
 use crate::postgres::error::Failure;
 use crate::postgres::session::Session;
@@ -78,6 +78,21 @@ pub(super) async fn sessions_of(
         }
     }
     Ok(names.into_iter().collect())
+}
+
+/// A start that moves changes every segment of its session, under whichever of its names.
+pub(super) async fn whole_sessions(
+    session: &mut Session,
+    moved: &BTreeSet<SessionPlace<'_>>,
+) -> Result<Vec<KnownRow>, Failure> {
+    let mut names: BTreeSet<(MeetingId, String)> = BTreeSet::new();
+    for &(meeting, uid) in moved {
+        let all = sessions_of(session, meeting).await?;
+        let same = all.into_iter().filter(|name| bare_uid(name) == bare_uid(uid));
+        names.extend(same.map(|name| (meeting, name)));
+    }
+    let places = names.iter().map(|(meeting, name)| (*meeting, name.as_str()));
+    Near::whole(places).read(session).await
 }
 
 /// A meeting that messages are about.
@@ -259,8 +274,8 @@ impl SessionBook {
     }
 }
 
-/// The table may be somebody else's, without a unique index. A row that a bot's callback makes while
-/// we look is found by the second statement, or its unique index makes us try again.
+/// The table may be somebody else's, without a unique index. A row that somebody else makes while we
+/// look is found by the second statement, or its unique index makes us try again.
 const FIRST_STARTS: &str = "-- first_starts
 INSERT INTO public.meeting_sessions (meeting_id, session_uid, session_start_time)
 SELECT x.meeting_id, x.session_uid, x.start

@@ -15,13 +15,13 @@ use super::known::SessionPlace;
 use super::lock_meeting;
 use super::sessions::{sessions_of, starts_of};
 use super::speakers::{EVENTS_NEAR, EventsNear, names_of};
-use super::work::events_until;
 use super::write::{SegmentColumns, put_words};
 use crate::postgres::effects::{holds_lease, write_frames};
 use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
 use crate::postgres::types::Time;
+use crate::rows::told::events_until;
 use crate::rows::transcripts::{SettlePlan, session_to_column, spans_of};
 
 pub(super) struct SettleSegments {

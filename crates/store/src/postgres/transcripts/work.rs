@@ -8,17 +8,17 @@ use roundsman_core::bots::MeetingId;
 use roundsman_core::effects::{Frame, NewFrame};
 use roundsman_core::ports::{MessageAnswer, NewMessage};
 use roundsman_core::transcripts::{
-    Known, Line, MessageBody, Place, Reach, SPEAKER_EVENT_SLACK_MS, SpeakerEvent, Speakers,
-    ToldSegment, collect, mutable_frames, reach_of,
+    Known, Line, MessageBody, Place, SpeakerEvent, Speakers, ToldSegment, collect, mutable_frames,
+    reach_of,
 };
 use roundsman_core::users::UserId;
 
 use super::known::KnownRow;
 use super::sessions::{HeardMeeting, SessionBook};
 use super::speakers::Names;
+use crate::rows::told::{Segments, events_until, heard_until, known_within, place_of};
 use crate::rows::transcripts::{
-    SessionStarts, changed_lines, in_known_order, latest_events, only_moved, session_to_column,
-    taken, told_by,
+    SessionStarts, changed_lines, in_known_order, only_moved, session_to_column, taken, told_by,
 };
 
 /// What a batch has to know, and what it has changed so far.
@@ -27,15 +27,11 @@ pub(super) struct Work<'a> {
     pub(super) book: SessionBook,
     pub(super) names: Names,
     pub(super) events: BTreeMap<(MeetingId, &'a str), Vec<SpeakerEvent>>,
-    segments: BTreeMap<(MeetingId, String), Segments>,
+    segments: BTreeMap<(MeetingId, String), Segments<Entry>>,
     answers: Vec<Pending>,
     frames: Vec<NewFrame>,
     now: Timestamp,
 }
-
-/// The segments of one session that are known, by start and field: an order that both databases
-/// agree about.
-type Segments = BTreeMap<(i64, String), Entry>;
 
 /// A segment of the working set.
 pub(super) struct Entry {
@@ -86,7 +82,7 @@ impl<'a> Work<'a> {
         for row in rows {
             let place = (row.meeting, row.session().to_owned());
             let entry = Entry { id: row.id, known: row.known, told_in: None, revised: false };
-            self.segments.entry(place).or_default().insert(entry.place(), entry);
+            self.segments.entry(place).or_default().insert(place_of(&entry.known), entry);
         }
     }
 
@@ -234,14 +230,10 @@ impl<'a> Work<'a> {
     }
 }
 
-impl Entry {
-    fn place(&self) -> (i64, String) {
-        place_of(&self.known)
+impl AsRef<Known> for Entry {
+    fn as_ref(&self) -> &Known {
+        &self.known
     }
-}
-
-fn place_of(known: &Known) -> (i64, String) {
-    (known.segment.start_ms, known.segment.key.field.clone())
 }
 
 /// Whether the meeting of a message is there, is the one its token was made for, and was not
@@ -250,32 +242,4 @@ pub(super) fn is_heard(meetings: &BTreeMap<MeetingId, HeardMeeting>, message: &N
     meetings
         .get(&message.meeting_id)
         .is_some_and(|meeting| meeting.has_address && meeting.user == message.user_id)
-}
-
-/// Up to when events may say who spoke in these segments. `None` if all of them say it themselves.
-pub(super) fn heard_until(told: &[ToldSegment]) -> Option<i64> {
-    let unsaid = told.iter().filter(|segment| segment.speaker.is_none());
-    let end_ms = unsaid.map(|segment| segment.end_ms).max()?;
-    Some(end_ms.saturating_add(SPEAKER_EVENT_SLACK_MS))
-}
-
-/// The events that are read for segments up to then.
-pub(super) fn events_until(events: &[SpeakerEvent], until_ms: i64) -> Vec<SpeakerEvent> {
-    latest_events(events.iter().filter(|event| event.at_ms <= until_ms).cloned().collect())
-}
-
-/// Those that a message may be about. What else is known of the session was read for other messages.
-fn known_within(segments: &Segments, reach: &Reach) -> Vec<Known> {
-    let span = (reach.from_ms, String::new())..(reach.to_ms + 1, String::new());
-    let mut near: Vec<Known> = segments.range(span).map(|(_, entry)| entry.known.clone()).collect();
-    if reach.ids.is_empty() {
-        return near;
-    }
-    let is_within = |start_ms: i64| (reach.from_ms..=reach.to_ms).contains(&start_ms);
-    let named = segments.values().map(|entry| &entry.known).filter(|known| {
-        let id = known.segment.segment_id.as_ref();
-        id.is_some_and(|id| reach.ids.contains(id)) && !is_within(known.segment.start_ms)
-    });
-    near.extend(named.cloned());
-    near
 }

@@ -4,6 +4,7 @@ use roundsman_core::Timestamp;
 use roundsman_core::bots::{BotEvent, BotRecord, Source, change};
 use roundsman_core::jobs::{KindCatalog, LeaseRef};
 use roundsman_core::ports::{Announced, BotHappened, EventAnswer, RuntimeNote, Seen};
+use roundsman_core::transcripts::mutable_frames;
 use rusqlite::{Connection, params};
 
 use super::columns::{record, update_bot, update_meeting};
@@ -11,6 +12,7 @@ use crate::rows::bots::{event_of_gone, speaks_for};
 use crate::sqlite::effects::{self, is_held};
 use crate::sqlite::error::Result;
 use crate::sqlite::time::At;
+use crate::sqlite::transcripts::sessions;
 
 pub(super) fn bot_event(
     conn: &Connection,
@@ -61,14 +63,14 @@ pub(super) fn happen(
     }
     update_meeting(conn, &record.meeting)?;
     update_bot(conn, &record)?;
+    let (meeting, mut effects) = (record.meeting.id, change.effects);
+    let mut moved = Vec::new();
     if change.begins_session {
-        conn.prepare_cached(INSERT_SESSION)?.execute(params![
-            record.meeting.id.get(),
-            record.bot.connection_id.as_str(),
-            At(now),
-        ])?;
+        moved = sessions::begin(conn, meeting, record.bot.connection_id.as_str(), now)?;
+        effects.frames.extend(mutable_frames(meeting, &moved, now));
     }
-    let frames = effects::apply(conn, catalog, change.effects, now)?;
+    let frames = effects::apply(conn, catalog, effects, now)?;
+    sessions::tell_moved(conn, meeting, &mut moved, &frames)?;
     Ok(EventAnswer::Changed(Box::new(Announced { record, frames })))
 }
 
@@ -114,10 +116,6 @@ fn note_gone(
         _ => Ok(None),
     }
 }
-
-const INSERT_SESSION: &str = "-- insert_session
-    INSERT INTO meeting_sessions (meeting_id, session_uid, session_start_time) VALUES (?1, ?2, ?3)
-    ON CONFLICT (meeting_id, session_uid) DO NOTHING";
 
 pub(super) const SEEN: &str = "-- seen
     UPDATE bots SET seen_at = max(coalesce(seen_at, ?3), ?3), missed = 0

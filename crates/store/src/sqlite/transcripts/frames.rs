@@ -1,11 +1,12 @@
-//! The frames of meetings: where their streams end, and up to where they were handed to the bus.
+//! The frames of meetings: where their streams end, and which were handed to the bus.
 
 use roundsman_core::Timestamp;
 use roundsman_core::bots::{MeetingId, stream_of};
 use roundsman_core::effects::{Frame, NewFrame};
+use roundsman_core::transcripts::{Published, SeqRange};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::rows::transcripts::last_said;
+use crate::rows::transcripts::{by_stream, last_said, published};
 use crate::sqlite::effects::{append_frame, read_frame};
 use crate::sqlite::error::Result;
 use crate::sqlite::time::At;
@@ -25,23 +26,53 @@ pub(super) fn stream_end(conn: &Connection, meeting: MeetingId) -> Result<i64> {
     Ok(end.unwrap_or(0))
 }
 
-pub(super) fn published(conn: &Connection, places: &[(MeetingId, i64)]) -> Result<()> {
-    let mut statement = conn.prepare_cached(PUBLISHED)?;
-    for (meeting, seq) in places {
-        statement.execute(params![stream_of(*meeting), seq])?;
+/// Notes what was handed to the bus.
+pub(super) fn note(conn: &Connection, ranges: &[(MeetingId, SeqRange)]) -> Result<()> {
+    let mut read = conn.prepare_cached(PUBLISHED)?;
+    let mut write = conn.prepare_cached(NOTE_PUBLISHED)?;
+    for (stream, ranges) in by_stream(ranges) {
+        let stored = read.query_row([&stream], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((up_to, ahead)): Option<(i64, String)> = stored else { continue };
+        let before = published(&stream, up_to, &ahead)?;
+        let mut after = before.clone();
+        for range in ranges {
+            after.note(range);
+        }
+        if after != before {
+            write.execute(params![stream, after.up_to(), after.ahead_text()])?;
+        }
     }
     Ok(())
 }
 
+/// Only what is missing is looked at: a frame that will never be found, because it is gone, must not
+/// make every look walk past all that came after it.
 pub(super) fn unpublished(
     conn: &Connection,
     from: Timestamp,
     until: Timestamp,
     rows_max: u32,
 ) -> Result<Vec<Frame>> {
-    let mut statement = conn.prepare_cached(UNPUBLISHED)?;
-    let rows = statement.query_map(params![At(from), At(until), rows_max], read_frame)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let rows_max = rows_max as usize;
+    let mut behind = conn.prepare_cached(BEHIND)?;
+    let mut streams = behind.query([])?;
+    let mut within = conn.prepare_cached(FRAMES_WITHIN)?;
+    let mut found = Vec::new();
+    while let Some(row) = streams.next()? {
+        let (stream, ahead): (String, String) = (row.get(0)?, row.get(2)?);
+        let known: Published = published(&stream, row.get(1)?, &ahead)?;
+        for range in known.missing(row.get(3)?) {
+            let left = i64::try_from(rows_max - found.len()).unwrap_or(i64::MAX);
+            let values = params![stream, range.first, range.last, At(from), At(until), left];
+            for frame in within.query_map(values, read_frame)? {
+                found.push(frame?);
+            }
+            if found.len() >= rows_max {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Deletes the frames that tell of what was said in a meeting. Their numbers stay used.
@@ -70,18 +101,24 @@ pub(super) fn forget(conn: &Connection, meeting: MeetingId) -> Result<()> {
 const STREAM_END: &str = "-- stream_end
     SELECT last_seq FROM frame_streams WHERE stream = ?1";
 
-const PUBLISHED: &str = "-- published
-    UPDATE frame_streams SET published_seq = ?2 WHERE stream = ?1 AND published_seq < ?2";
+pub(super) const PUBLISHED: &str = "-- published
+    SELECT published_seq, published_ahead FROM frame_streams WHERE stream = ?1";
 
-/// The streams that are behind lead to their frames. Those of meetings have names from `meeting:`
-/// to `meeting;`, the next character.
-pub(super) const UNPUBLISHED: &str = "-- unpublished
-    SELECT f.stream, f.seq, f.body, f.at
-      FROM frame_streams AS s INDEXED BY frame_streams_behind
-      CROSS JOIN frames AS f ON f.stream = s.stream AND f.seq > s.published_seq
-     WHERE s.published_seq < s.last_seq AND s.stream > 'meeting:' AND s.stream < 'meeting;'
-       AND f.at BETWEEN ?1 AND ?2
-     ORDER BY s.stream, f.seq LIMIT ?3";
+const NOTE_PUBLISHED: &str = "-- note_published
+    UPDATE frame_streams SET published_seq = ?2, published_ahead = ?3 WHERE stream = ?1";
+
+/// The streams of meetings that are behind: they have names from `meeting:` to `meeting;`, the next
+/// character.
+pub(super) const BEHIND: &str = "-- behind
+    SELECT stream, published_seq, published_ahead, last_seq
+      FROM frame_streams INDEXED BY frame_streams_behind
+     WHERE published_seq < last_seq AND stream > 'meeting:' AND stream < 'meeting;'
+     ORDER BY stream";
+
+pub(super) const FRAMES_WITHIN: &str = "-- frames_within
+    SELECT stream, seq, body, at FROM frames
+     WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3 AND at BETWEEN ?4 AND ?5
+     ORDER BY seq LIMIT ?6";
 
 pub(super) const NEWEST: &str = "-- newest
     SELECT stream, seq, body, at FROM frames WHERE stream = ?1 ORDER BY seq DESC";

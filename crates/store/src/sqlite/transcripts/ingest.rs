@@ -1,58 +1,59 @@
 //! Takes messages of producers.
 //!
-//! Most of what is told was told before, so the way to find that out is short: a look at the
-//! meeting, the start of the session, and two ranges of segments. Only what has changed makes a
-//! frame and is written.
+//! Most of what is told was told before, so the way to find that out is short: what a batch may be
+//! about is read once ([`super::batch`]), and only what has changed makes a frame and is written.
 
 use roundsman_core::Timestamp;
 use roundsman_core::bots::MeetingId;
 use roundsman_core::ports::{MessageAnswer, NewMessage, Taken};
 use roundsman_core::transcripts::{
-    Known, KnownStart, MessageBody, SPEAKER_EVENT_SLACK_MS, ToldSegment, collect, declare_start,
-    mutable_frames, reach_of,
+    KnownStart, Line, MessageBody, ToldSegment, declare_start, mutable_frames,
 };
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
+use super::batch::Batch;
 use super::frames::append;
-use super::segments::{known_within, moved_lines, put_line, put_place, set_active};
-use super::sessions::{declared, end, put_start, start_of, starts};
-use super::speakers::speakers;
+use super::segments::moved_lines;
+use super::sessions::{declared, end, put_start, start, start_of, starts, tell_moved};
 use crate::rows::transcripts::{changed_lines, only_moved, taken, told_by};
 use crate::sqlite::error::Result;
 
 pub(super) fn take(
     conn: &Connection,
-    messages: Vec<NewMessage>,
+    messages: &[NewMessage],
     now: Timestamp,
 ) -> Result<Vec<MessageAnswer>> {
-    messages.into_iter().map(|message| take_one(conn, message, now)).collect()
+    let mut batch = Batch::new(conn, messages, now);
+    let take_next = |message| take_one(conn, &mut batch, message, now);
+    let answers = messages.iter().map(take_next).collect::<Result<_>>()?;
+    batch.write()?;
+    Ok(answers)
 }
 
-fn take_one(conn: &Connection, message: NewMessage, now: Timestamp) -> Result<MessageAnswer> {
+fn take_one<'a>(
+    conn: &Connection,
+    batch: &mut Batch<'a>,
+    message: &'a NewMessage,
+    now: Timestamp,
+) -> Result<MessageAnswer> {
     let meeting = message.meeting_id;
-    let open = params![meeting.get(), message.user_id.get()];
-    if !conn.prepare_cached(OPEN_MEETING)?.exists(open)? {
+    if !batch.hears(meeting, message.user_id)? {
         return Ok(MessageAnswer::NoSuchMeeting);
     }
-    match message.body {
+    match &message.body {
         MessageBody::Transcription { uid, segments, .. } => {
-            let told = Told {
-                meeting,
-                session: uid.as_deref(),
-                segments: &segments,
-                version: message.version,
-                start_hint: message.start_hint,
-            };
-            told.take(conn, now)
+            let told = Told { meeting, uid: uid.as_deref(), segments, version: message.version };
+            told.take(conn, batch, message.start_hint, now)
         }
         MessageBody::SessionStart { uid, start } => {
+            batch.leave(meeting)?;
             let start =
-                declare_start(declared(conn, meeting, &uid)?, start, message.token_issued_at);
-            session_start(conn, meeting, &uid, start, now)
+                declare_start(declared(conn, meeting, uid)?, *start, message.token_issued_at);
+            session_start(conn, meeting, uid, start, now)
         }
         MessageBody::SessionEnd { uid } => {
-            end(conn, meeting, &uid, now)?;
-            let session_start = start_of(conn, meeting, &uid)?;
+            end(conn, meeting, uid, now)?;
+            let session_start = batch.start(meeting, Some(uid))?;
             Ok(MessageAnswer::Taken(Taken { session_start, ..Taken::default() }))
         }
         MessageBody::Speaker(_) => Ok(MessageAnswer::Taken(Taken::default())),
@@ -62,65 +63,66 @@ fn take_one(conn: &Connection, message: NewMessage, now: Timestamp) -> Result<Me
 /// A message about segments of one session.
 struct Told<'a> {
     meeting: MeetingId,
-    session: Option<&'a str>,
+    uid: Option<&'a str>,
     segments: &'a [ToldSegment],
     version: i64,
-    start_hint: Option<Timestamp>,
 }
 
-impl Told<'_> {
-    fn take(&self, conn: &Connection, now: Timestamp) -> Result<MessageAnswer> {
-        let meeting = self.meeting;
-        let known_start = match self.session {
-            Some(uid) => start_of(conn, meeting, uid)?,
-            None => None,
-        };
-        // A start that only the cache knows is now everybody's, and moves what was told before.
-        let learned = match (self.session, known_start, self.start_hint) {
-            (Some(uid), None, Some(start)) => Some((uid, start)),
-            _ => None,
-        };
-        let start = known_start.or(learned.map(|(_, start)| start));
-        let mut changed = changed_lines(self.changed(conn, now)?, start);
-        let mut moved = Vec::new();
-        if let Some((uid, start)) = learned {
-            let before = starts(conn, meeting)?;
-            let after = before.with(uid, start);
-            moved = only_moved(moved_lines(conn, meeting, &before, &after)?, &changed);
+impl<'a> Told<'a> {
+    fn take(
+        &self,
+        conn: &Connection,
+        batch: &mut Batch<'a>,
+        start_hint: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<MessageAnswer> {
+        let start = batch.start(self.meeting, self.uid)?;
+        if let (Some(uid), None, Some(start)) = (self.uid, start, start_hint) {
+            return self.take_with_start(conn, batch, uid, start, now);
         }
-        if changed.is_empty() && moved.is_empty() {
-            return Ok(taken(changed, Vec::new(), start));
+        let mut lines = self.changed(batch, start)?;
+        if lines.is_empty() {
+            return Ok(taken(lines, Vec::new(), start));
         }
-        if let Some((uid, start)) = learned {
-            put_start(conn, meeting, uid, KnownStart { start, declared_by: None })?;
-        }
-        let number_changed = changed.len();
-        changed.append(&mut moved);
-        let frames = append(conn, mutable_frames(meeting, &changed, now), now)?;
-        told_by(&mut changed, &frames);
-        for (index, line) in changed.iter().enumerate() {
-            if index < number_changed {
-                put_line(conn, meeting, line)?;
-            } else {
-                put_place(conn, meeting, line)?;
-            }
-        }
-        if changed.iter().any(|line| !line.kept) {
-            set_active(conn, meeting)?;
-        }
-        Ok(taken(changed, frames, start))
+        let frames = batch.append(self.meeting, mutable_frames(self.meeting, &lines, now))?;
+        told_by(&mut lines, &frames);
+        batch.put(self.meeting, self.uid, &lines)?;
+        Ok(taken(lines, frames, start))
     }
 
-    fn changed(&self, conn: &Connection, now: Timestamp) -> Result<Vec<Known>> {
-        let Some(reach) = reach_of(self.segments) else { return Ok(Vec::new()) };
-        let known = known_within(conn, self.meeting, self.session, &reach)?;
-        // Events are needed only if the producer does not say who spoke.
-        let all_said = self.segments.iter().all(|segment| segment.speaker.is_some());
-        let end_ms = self.segments.iter().map(|segment| segment.end_ms).max();
-        let end_ms = end_ms.filter(|_| !all_said);
-        let heard_until = end_ms.map(|ms| ms.saturating_add(SPEAKER_EVENT_SLACK_MS));
-        let speakers = speakers(conn, self.meeting, self.session, heard_until)?;
-        Ok(collect(self.session, self.segments, known, &speakers, self.version, now))
+    /// A start that only the cache knows is now everybody's, and moves what was told before.
+    fn take_with_start(
+        &self,
+        conn: &Connection,
+        batch: &mut Batch<'a>,
+        uid: &'a str,
+        start: Timestamp,
+        now: Timestamp,
+    ) -> Result<MessageAnswer> {
+        let meeting = self.meeting;
+        batch.leave(meeting)?;
+        let changed = self.changed(batch, Some(start))?;
+        let before = starts(conn, meeting)?;
+        let after = before.with(uid, start);
+        let mut moved = only_moved(moved_lines(conn, meeting, &before, &after)?, &changed);
+        if changed.is_empty() && moved.is_empty() {
+            return Ok(taken(changed, Vec::new(), Some(start)));
+        }
+        put_start(conn, meeting, uid, KnownStart { start, declared_by: None })?;
+        let mut lines = changed;
+        let number_changed = lines.len();
+        lines.append(&mut moved);
+        let frames = append(conn, mutable_frames(meeting, &lines, now), now)?;
+        told_by(&mut lines, &frames);
+        batch.put(meeting, self.uid, &lines[..number_changed])?;
+        batch.leave(meeting)?;
+        tell_moved(conn, meeting, &mut lines[number_changed..], &frames)?;
+        Ok(taken(lines, frames, Some(start)))
+    }
+
+    fn changed(&self, batch: &mut Batch<'a>, start: Option<Timestamp>) -> Result<Vec<Line>> {
+        let changed = batch.changed(self.meeting, self.uid, self.segments, self.version)?;
+        Ok(changed_lines(changed, start))
     }
 }
 
@@ -135,18 +137,8 @@ fn session_start(
     let Some(declared) = declared else {
         return Ok(taken(Vec::new(), Vec::new(), start_of(conn, meeting, uid)?));
     };
-    let before = starts(conn, meeting)?;
-    put_start(conn, meeting, uid, declared)?;
-    let after = before.with(uid, declared.start);
-    let mut lines = moved_lines(conn, meeting, &before, &after)?;
+    let mut lines = start(conn, meeting, uid, declared)?;
     let frames = append(conn, mutable_frames(meeting, &lines, now), now)?;
-    told_by(&mut lines, &frames);
-    for line in &lines {
-        put_place(conn, meeting, line)?;
-    }
+    tell_moved(conn, meeting, &mut lines, &frames)?;
     Ok(taken(lines, frames, Some(declared.start)))
 }
-
-/// One that was anonymised has no address any more, and hears nothing.
-pub(super) const OPEN_MEETING: &str = "-- open_meeting
-    SELECT 1 FROM meetings WHERE id = ?1 AND user_id = ?2 AND platform_specific_id IS NOT NULL";

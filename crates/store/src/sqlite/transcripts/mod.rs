@@ -5,6 +5,7 @@
 //! `kept_segments`; a frame is stored before the rows that it tells of, because they have its place.
 //! There is one writer, so nothing that is read in a write changes before it is written.
 
+mod batch;
 mod columns;
 mod frames;
 mod ingest;
@@ -16,10 +17,11 @@ mod read;
 pub(super) mod rewrite;
 mod search;
 mod segments;
-mod sessions;
+pub(super) mod sessions;
 mod settle;
 mod shares;
 mod speakers;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +35,7 @@ use roundsman_core::ports::{
     Rewritten, SearchHit, SearchPage, SettleRequest, SettledSegments, Share, StoreError,
     Transcript, TranscriptPrune, TranscriptStore,
 };
-use roundsman_core::transcripts::{Line, SearchQuery, SpeakerEvent};
+use roundsman_core::transcripts::{Line, SearchQuery, SeqRange, SpeakerEvent};
 use roundsman_core::users::UserId;
 
 use super::SqliteStore;
@@ -45,7 +47,7 @@ impl TranscriptStore for SqliteStore {
         messages: Vec<NewMessage>,
         now: Timestamp,
     ) -> Result<Vec<MessageAnswer>, StoreError> {
-        self.write("store.take_messages", move |conn, _| ingest::take(conn, messages, now)).await
+        self.write("store.take_messages", move |conn, _| ingest::take(conn, &messages, now)).await
     }
 
     async fn keep_speaker_events(
@@ -172,8 +174,8 @@ impl TranscriptStore for SqliteStore {
         self.write("store.end_share", move |conn, _| shares::end(conn, user, share)).await
     }
 
-    async fn frames_published(&self, places: Vec<(MeetingId, i64)>) -> Result<(), StoreError> {
-        self.write("store.frames_published", move |conn, _| frames::published(conn, &places)).await
+    async fn frames_published(&self, ranges: Vec<(MeetingId, SeqRange)>) -> Result<(), StoreError> {
+        self.write("store.frames_published", move |conn, _| frames::note(conn, &ranges)).await
     }
 
     async fn unpublished_frames(

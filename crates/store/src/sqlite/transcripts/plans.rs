@@ -3,13 +3,14 @@
 use rusqlite::Connection;
 
 use super::{
-    frames, ingest, prune, read, rewrite, search, segments, sessions, settle, shares, speakers,
+    batch, frames, prune, read, rewrite, search, segments, sessions, settle, shares, speakers,
+    stream,
 };
 use crate::sqlite::schema;
 
 /// Statements and what their plan must say.
 const EXPECTED: &[(&str, &str)] = &[
-    (ingest::OPEN_MEETING, "SEARCH meetings USING INTEGER PRIMARY KEY"),
+    (batch::OPEN_MEETING, "SEARCH meetings USING INTEGER PRIMARY KEY"),
     (sessions::START, "(meeting_id=? AND session_uid=?)"),
     (sessions::NAMES, "SEARCH live_segments USING COVERING INDEX"),
     (segments::LIVE_WITHIN, "live_segments_start (meeting_id=? AND session_uid=? AND start_ms>?"),
@@ -24,6 +25,7 @@ const EXPECTED: &[(&str, &str)] = &[
     (segments::PLACE_KEPT, "kept_segments_key (meeting_id=? AND session_uid=? AND field=?)"),
     (speakers::COUNT, "PRIMARY KEY (session_uid=? AND meeting_id=?)"),
     (speakers::LATEST, "PRIMARY KEY (session_uid=? AND meeting_id=? AND at_ms<?)"),
+    (speakers::BETWEEN, "PRIMARY KEY (session_uid=? AND meeting_id=? AND at_ms>? AND at_ms<?)"),
     (speakers::NAMES, "PRIMARY KEY (meeting_id=?)"),
     (speakers::DELETE_HEARD, "speaker_events_meeting (meeting_id=?)"),
     (speakers::DELETE_HEARD_IN, "PRIMARY KEY (session_uid=? AND meeting_id=?)"),
@@ -46,9 +48,12 @@ const EXPECTED: &[(&str, &str)] = &[
     (shares::BY_SECRET, "(secret_hash=?)"),
     (shares::OF_MEETING, "transcript_shares_meeting (user_id=? AND meeting_id=?)"),
     (shares::DELETE_OF_MEETING, "transcript_shares_meeting (user_id=? AND meeting_id=?)"),
-    (frames::UNPUBLISHED, "SEARCH s USING INDEX frame_streams_behind"),
-    (frames::UNPUBLISHED, "SEARCH f USING PRIMARY KEY (stream=? AND seq>?)"),
+    (frames::PUBLISHED, "SEARCH frame_streams USING"),
+    (frames::BEHIND, "SEARCH frame_streams USING INDEX frame_streams_behind"),
+    (frames::FRAMES_WITHIN, "SEARCH frames USING PRIMARY KEY (stream=? AND seq>? AND seq<?)"),
     (frames::NEWEST, "SEARCH frames USING PRIMARY KEY (stream=?)"),
+    (stream::END, "SEARCH s USING PRIMARY KEY (stream=?)"),
+    (stream::END, "SEARCH f USING PRIMARY KEY (stream=? AND seq=?)"),
     (rewrite::RENAME_LIVE, "(meeting_id=?)"),
     (rewrite::RENAME_DROPPED, "(meeting_id=?)"),
     (rewrite::TELL_KEPT, "SEARCH kept_segments USING INTEGER PRIMARY KEY"),

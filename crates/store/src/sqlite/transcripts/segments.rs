@@ -1,36 +1,42 @@
 //! Segments: which are known, and how they are written.
 
+use std::collections::BTreeSet;
+
 use roundsman_core::bots::MeetingId;
 use roundsman_core::transcripts::{Known, Line, Place, Reach, Segment, searchable, seconds_of};
 use rusqlite::{Connection, Params, params};
 
 use super::columns::{LIVE, final_columns, live_columns, read_final, read_live};
 use super::search::put_words;
-use crate::rows::transcripts::{SessionStarts, in_known_order, moved, session_to_column};
+use crate::rows::told::joined_spans;
+use crate::rows::transcripts::{SessionStarts, moved, session_to_column};
 use crate::sqlite::error::Result;
 use crate::sqlite::time::At;
 
-/// The segments of a session that a message may be about, wherever they are.
-pub(super) fn known_within(
+/// The segments of a session that messages may be about, wherever they are, in no order.
+pub(super) fn read_within(
     conn: &Connection,
     meeting: MeetingId,
     session: Option<&str>,
-    reach: &Reach,
+    reaches: &[Reach],
 ) -> Result<Vec<Known>> {
     let session = session_to_column(session);
-    let mut known = Vec::with_capacity(16);
-    let range = (meeting.get(), session, reach.from_ms, reach.to_ms);
-    live(conn, meeting, LIVE_WITHIN, range, &mut known)?;
-    kept(conn, meeting, KEPT_WITHIN, range, &mut known)?;
-    for id in &reach.ids {
-        let is_it = |known: &Known| known.segment.segment_id.as_ref() == Some(id);
-        if !known.iter().any(is_it) {
-            let named = (meeting.get(), session, id);
-            live(conn, meeting, LIVE_NAMED, named, &mut known)?;
-            kept(conn, meeting, KEPT_NAMED, named, &mut known)?;
-        }
+    let mut known = Vec::with_capacity(32);
+    for (from_ms, to_ms) in joined_spans(reaches) {
+        let range = (meeting.get(), session, from_ms, to_ms);
+        live(conn, meeting, LIVE_WITHIN, range, &mut known)?;
+        kept(conn, meeting, KEPT_WITHIN, range, &mut known)?;
     }
-    Ok(in_known_order(known))
+    let mut named: BTreeSet<&String> = reaches.iter().flat_map(|reach| &reach.ids).collect();
+    for id in known.iter().filter_map(|known| known.segment.segment_id.as_ref()) {
+        named.remove(id);
+    }
+    for id in named {
+        let named = (meeting.get(), session, id);
+        live(conn, meeting, LIVE_NAMED, named, &mut known)?;
+        kept(conn, meeting, KEPT_NAMED, named, &mut known)?;
+    }
+    Ok(known)
 }
 
 /// The lines whose absolute times are others when the sessions started as in `after`, with these.
@@ -46,12 +52,11 @@ pub(super) fn moved_lines(
     Ok(moved(known, before, after))
 }
 
-/// Writes a line that is new or different.
-pub(super) fn put_line(conn: &Connection, meeting: MeetingId, line: &Line) -> Result<()> {
-    if line.kept {
-        update_kept(conn, meeting, &line.segment)
-    } else {
-        put_live(conn, meeting, &line.segment)
+/// Writes a segment that is new or different.
+pub(super) fn put_segment(conn: &Connection, meeting: MeetingId, known: &Known) -> Result<()> {
+    match known.place {
+        Place::Kept => update_kept(conn, meeting, &known.segment),
+        Place::Live | Place::Dropped => put_live(conn, meeting, &known.segment),
     }
 }
 

@@ -1,11 +1,15 @@
 //! The sessions of a meeting: when they started, who said so, and when they ended.
+//!
+//! Invariant: whoever writes a start tells of all lines that it moves ([`start`], [`tell_moved`]).
 
 use roundsman_core::Timestamp;
 use roundsman_core::bots::MeetingId;
-use roundsman_core::transcripts::KnownStart;
+use roundsman_core::effects::Frame;
+use roundsman_core::transcripts::{KnownStart, Line};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::rows::transcripts::SessionStarts;
+use super::segments::{moved_lines, put_place};
+use crate::rows::transcripts::{SessionStarts, told_by};
 use crate::sqlite::error::Result;
 use crate::sqlite::time::{At, optional};
 
@@ -61,6 +65,43 @@ pub(super) fn put_start(
         conn.prepare_cached(PUT_DECLARED)?.execute(params![meeting.get(), uid, At(by)])?;
     }
     Ok(())
+}
+
+/// Writes a start. Returns the lines that have other absolute times since: frames must tell of them.
+pub(super) fn start(
+    conn: &Connection,
+    meeting: MeetingId,
+    uid: &str,
+    known: KnownStart,
+) -> Result<Vec<Line>> {
+    let before = starts(conn, meeting)?;
+    put_start(conn, meeting, uid, known)?;
+    moved_lines(conn, meeting, &before, &before.with(uid, known.start))
+}
+
+/// A session begins as its bot does, unless its start is known: a guess, until its producer says
+/// when it was. Returns the lines that have other absolute times since: frames must tell of them.
+pub(in crate::sqlite) fn begin(
+    conn: &Connection,
+    meeting: MeetingId,
+    uid: &str,
+    now: Timestamp,
+) -> Result<Vec<Line>> {
+    if declared(conn, meeting, uid)?.is_some() {
+        return Ok(Vec::new());
+    }
+    start(conn, meeting, uid, KnownStart { start: now, declared_by: None })
+}
+
+/// Gives lines that were moved the place of the last of these frames, which tells of them.
+pub(in crate::sqlite) fn tell_moved(
+    conn: &Connection,
+    meeting: MeetingId,
+    lines: &mut [Line],
+    frames: &[Frame],
+) -> Result<()> {
+    told_by(lines, frames);
+    lines.iter().try_for_each(|line| put_place(conn, meeting, line))
 }
 
 /// Told once more, the first end stands.

@@ -37,7 +37,7 @@ pub(super) fn settle_segments(
     for (session, (from_ms, to_ms)) in spans_of(&stable) {
         kept.extend(kept_around(conn, meeting, session.as_deref(), from_ms, to_ms)?);
         let heard_until = to_ms.saturating_add(SPEAKER_EVENT_SLACK_MS);
-        let speakers = speakers(conn, meeting, session.as_deref(), Some(heard_until))?;
+        let speakers = speakers(conn, meeting, session.as_deref(), heard_until)?;
         who.insert(session, speakers);
     }
     let starts = starts(conn, meeting)?;

@@ -7,7 +7,7 @@ use roundsman_core::bots::MeetingId;
 use roundsman_core::transcripts::{
     SPEAKER_EVENTS_PER_SESSION_MAX, SPEAKER_EVENTS_READ_MAX, SpeakerEvent, Speakers,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ToSql, params};
 
 use crate::rows::transcripts::{latest_events, speaker_event};
 use crate::sqlite::error::Result;
@@ -50,28 +50,48 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Who spoke, by what was heard up to a time within the session; without one only the names.
+/// Who spoke, by what was heard up to a time within the session.
 pub(super) fn speakers(
     conn: &Connection,
     meeting: MeetingId,
     session: Option<&str>,
-    until_ms: Option<i64>,
+    until_ms: i64,
 ) -> Result<Speakers> {
+    let events = match session {
+        Some(session) => events_between(conn, meeting, session, until_ms, until_ms)?,
+        None => Vec::new(),
+    };
+    Ok(Speakers { events: latest_events(events), names: names(conn, meeting)? })
+}
+
+/// The latest events of a session up to the first of two times, and all between the two: with these
+/// the latest up to any time between them are known.
+pub(super) fn events_between(
+    conn: &Connection,
+    meeting: MeetingId,
+    session: &str,
+    first_ms: i64,
+    last_ms: i64,
+) -> Result<Vec<SpeakerEvent>> {
     let mut events = Vec::new();
-    if let (Some(session), Some(until_ms)) = (session, until_ms) {
-        for of in [meeting.get(), NO_MEETING] {
-            let mut statement = conn.prepare_cached(LATEST)?;
-            let mut rows =
-                statement.query(params![session, of, until_ms, SPEAKER_EVENTS_READ_MAX])?;
-            while let Some(row) = rows.next()? {
-                let kind = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-                let (participant, name) = (row.get(2)?, row.get(3)?);
-                let event = speaker_event(session, row.get(0)?, kind, participant, name, meeting)?;
-                events.push(event);
-            }
+    let mut read = |statement: &str, params: &[&dyn ToSql]| -> Result<()> {
+        let mut statement = conn.prepare_cached(statement)?;
+        let mut rows = statement.query(params)?;
+        while let Some(row) = rows.next()? {
+            let kind = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+            let (participant, name) = (row.get(2)?, row.get(3)?);
+            let event = speaker_event(session, row.get(0)?, kind, participant, name, meeting)?;
+            events.push(event);
+        }
+        Ok(())
+    };
+    for of in [meeting.get(), NO_MEETING] {
+        read(LATEST, &[&session, &of, &first_ms, &SPEAKER_EVENTS_READ_MAX])?;
+        if first_ms < last_ms {
+            read(BETWEEN, &[&session, &of, &first_ms, &last_ms])?;
         }
     }
-    Ok(Speakers { events: latest_events(events), names: names(conn, meeting)? })
+    Ok(events)
 }
 
 /// The names that users gave to speakers of a meeting.
@@ -118,6 +138,10 @@ pub(super) const LATEST: &str = "-- latest
     SELECT at_ms, kind, participant, name FROM speaker_events
      WHERE session_uid = ?1 AND meeting_id = ?2 AND at_ms <= ?3
      ORDER BY at_ms DESC, kind DESC, participant DESC LIMIT ?4";
+
+pub(super) const BETWEEN: &str = "-- between
+    SELECT at_ms, kind, participant, name FROM speaker_events
+     WHERE session_uid = ?1 AND meeting_id = ?2 AND at_ms > ?3 AND at_ms <= ?4";
 
 pub(super) const NAMES: &str = "-- names
     SELECT name, shown_as FROM speaker_names WHERE meeting_id = ?1";

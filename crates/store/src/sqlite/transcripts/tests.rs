@@ -7,7 +7,7 @@ use roundsman_core::bots::{BotWish, ConnectionId, NewBot, Platform};
 use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, MergeRule, RetryPolicy, Role};
 use roundsman_core::ports::{BotStore, Database, EffectStore, ReserveAnswer, UserStore};
 use roundsman_core::transcripts::{
-    FilterConfig, MessageBody, ToldSegment, TranscriptionFilter, in_order,
+    FilterConfig, MessageBody, SeqRange, ToldSegment, TranscriptionFilter, in_order,
 };
 use roundsman_core::users::NewUser;
 
@@ -232,8 +232,9 @@ async fn frames_of_other_streams_are_nobodys_to_publish() {
     let own = ("meeting:1".to_owned(), 1);
     let tenth = |seq| ("meeting:10".to_owned(), seq);
     assert_eq!(places(all), [own, tenth(1), tenth(2)]);
-    store.frames_published(vec![(ada.1, 1), (MeetingId::new(10), 1)]).await.unwrap();
-    store.frames_published(vec![(ada.1, 0)]).await.unwrap();
+    let first = SeqRange::one(1);
+    store.frames_published(vec![(ada.1, first), (MeetingId::new(10), first)]).await.unwrap();
+    store.frames_published(vec![(ada.1, SeqRange::up_to(0))]).await.unwrap();
     let left = store.unpublished_frames(at(0), at(50), 10).await.unwrap();
     assert_eq!(places(left), [tenth(2)]);
 }

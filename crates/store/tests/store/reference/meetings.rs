@@ -76,12 +76,15 @@ impl State {
             return None;
         }
         let record = change.record;
-        if change.begins_session {
-            let uid = record.bot.connection_id.as_str().to_owned();
-            self.sessions.push((record.meeting.id, uid, now));
+        let (id, uid) = (record.meeting.id, record.bot.connection_id.as_str());
+        let mut moved = Vec::new();
+        if change.begins_session && self.session_start(id, uid).is_none() {
+            moved = self.moved_by(id, uid, now);
+            self.set_start(id, uid, now);
         }
         self.put(&record);
-        let frames = self.apply(rules, change.effects, now);
+        let mut frames = self.apply(rules, change.effects, now);
+        frames.extend(self.publish(rules, id, moved, now).0);
         Some(Announced { record, frames })
     }
 

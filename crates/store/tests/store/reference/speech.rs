@@ -8,9 +8,9 @@ use roundsman_core::effects::{Effects, Frame, FrameChannel, NewFrame};
 use roundsman_core::jobs::KindCatalog;
 use roundsman_core::ports::{DeadLetter, Share};
 use roundsman_core::transcripts::{
-    Known, Line, Place, SPEAKER_EVENT_SLACK_MS, SPEAKER_EVENTS_READ_MAX, Segment, SegmentContent,
-    SegmentKey, SpeakerEvent, SpeakerEventKind, SpeakerStatus, Speakers, TIME_MS_MAX, bare_uid,
-    field_of, millis_of, mutable_frames, seconds_of,
+    Known, Line, Place, Published, SPEAKER_EVENT_SLACK_MS, SPEAKER_EVENTS_READ_MAX, Segment,
+    SegmentContent, SegmentKey, SpeakerEvent, SpeakerEventKind, SpeakerStatus, Speakers,
+    TIME_MS_MAX, bare_uid, field_of, millis_of, mutable_frames, seconds_of,
 };
 use roundsman_store::conformance::Said;
 
@@ -34,7 +34,7 @@ pub(super) struct Speech {
     pub(super) shares: Vec<(Share, [u8; 32])>,
     pub(super) last_letter: i64,
     pub(super) letters: Vec<DeadLetter>,
-    pub(super) published: BTreeMap<String, i64>,
+    pub(super) published: BTreeMap<String, Published>,
 }
 
 /// Session, meeting if one was named, time, what happened, whose it was: unique.

@@ -104,7 +104,7 @@ impl State {
     }
 
     /// Those whose times are others once a session has this start.
-    fn moved_by(&mut self, id: MeetingId, uid: &str, start: Timestamp) -> Vec<Known> {
+    pub(super) fn moved_by(&mut self, id: MeetingId, uid: &str, start: Timestamp) -> Vec<Known> {
         let mut known = self.known(id);
         known.retain(|known| known.place != Place::Dropped);
         let starts = |state: &State| -> Vec<Option<Timestamp>> {

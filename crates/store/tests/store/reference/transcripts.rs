@@ -13,7 +13,7 @@ use roundsman_core::ports::{
     Transcript, TranscriptPrune, TranscriptStore,
 };
 use roundsman_core::transcripts::{
-    Line, Place, SPEAKER_EVENTS_PER_SESSION_MAX, SearchQuery, SpeakerEvent, matches,
+    Line, Place, SPEAKER_EVENTS_PER_SESSION_MAX, SearchQuery, SeqRange, SpeakerEvent, matches,
     retracted_frames,
 };
 use roundsman_core::users::UserId;
@@ -237,11 +237,12 @@ impl TranscriptStore for Reference {
         Ok(shares.len() < count)
     }
 
-    async fn frames_published(&self, places: Vec<(MeetingId, i64)>) -> Result<(), StoreError> {
+    async fn frames_published(&self, ranges: Vec<(MeetingId, SeqRange)>) -> Result<(), StoreError> {
         let mut state = self.lock();
-        for (meeting, seq) in places {
-            let known = state.speech.published.entry(stream_of(meeting)).or_default();
-            *known = seq.max(*known);
+        let mut ranges = ranges;
+        ranges.sort_unstable();
+        for (meeting, range) in ranges {
+            state.speech.published.entry(stream_of(meeting)).or_default().note(range);
         }
         Ok(())
     }
@@ -254,9 +255,9 @@ impl TranscriptStore for Reference {
     ) -> Result<Vec<Frame>, StoreError> {
         let state = self.lock();
         let wanted = |frame: &&Frame| {
-            let published = state.speech.published.get(&frame.stream).copied().unwrap_or(0);
+            let published = state.speech.published.get(&frame.stream);
             frame.stream.starts_with("meeting:")
-                && frame.seq > published
+                && !published.is_some_and(|published| published.contains(frame.seq))
                 && (from..=until).contains(&frame.at)
         };
         let mut frames: Vec<Frame> = state.frames.iter().filter(wanted).cloned().collect();

@@ -10,15 +10,43 @@ pub(super) type Pick = u8;
 
 #[derive(Debug, Clone)]
 pub(super) enum Op {
-    Advance { secs: u64 },
-    Take { messages: Vec<Message> },
-    Hear { events: Vec<Event> },
-    Settle { room: Pick, stable_secs: Option<u64>, rows_max: u32 },
-    Rename { by: Pick, room: Pick, from: Pick, to: Pick },
-    Delete { by: Pick, room: Pick },
-    Publish { room: Pick, back: i64 },
-    Search { by: Pick, query: Pick },
-    Prune { older_than_secs: u64 },
+    Advance {
+        secs: u64,
+    },
+    Take {
+        messages: Vec<Message>,
+    },
+    Hear {
+        events: Vec<Event>,
+    },
+    Settle {
+        room: Pick,
+        stable_secs: Option<u64>,
+        rows_max: u32,
+    },
+    Rename {
+        by: Pick,
+        room: Pick,
+        from: Pick,
+        to: Pick,
+    },
+    Delete {
+        by: Pick,
+        room: Pick,
+    },
+    /// So many frames before the last of them, which is so far back.
+    Publish {
+        room: Pick,
+        back: i64,
+        more: i64,
+    },
+    Search {
+        by: Pick,
+        query: Pick,
+    },
+    Prune {
+        older_than_secs: u64,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -75,7 +103,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (any::<Pick>(), any::<Pick>(), any::<Pick>(), any::<Pick>())
             .prop_map(|(by, room, from, to)| Op::Rename { by, room, from, to }),
         1 => (any::<Pick>(), any::<Pick>()).prop_map(|(by, room)| Op::Delete { by, room }),
-        1 => (any::<Pick>(), 0..3i64).prop_map(|(room, back)| Op::Publish { room, back }),
+        3 => (any::<Pick>(), 0..6i64, 0..4i64)
+            .prop_map(|(room, back, more)| Op::Publish { room, back, more }),
         2 => (any::<Pick>(), any::<Pick>()).prop_map(|(by, query)| Op::Search { by, query }),
         1 => prop_oneof![Just(0u64), Just(25)]
             .prop_map(|older_than_secs| Op::Prune { older_than_secs }),

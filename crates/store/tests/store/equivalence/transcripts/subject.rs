@@ -15,8 +15,8 @@ use roundsman_core::ports::{
     Rewritten, SearchPage, SettleRequest, Store, StoreError, Taken, Transcript, TranscriptPrune,
 };
 use roundsman_core::transcripts::{
-    FilterConfig, Line, MessageBody, SearchQuery, SpeakerEvent, SpeakerEventKind, ToldSegment,
-    TranscriptionFilter, retracted_body,
+    FilterConfig, Line, MessageBody, SearchQuery, SeqRange, SpeakerEvent, SpeakerEventKind,
+    ToldSegment, TranscriptionFilter, retracted_body,
 };
 use roundsman_core::users::{NewUser, UserId};
 use roundsman_store::conformance::{Shown, apply, shown};
@@ -146,10 +146,12 @@ impl Subject {
                 let answer = store.delete_transcript(self.user(*by), target, now).await?;
                 Ok(rewritten(answer))
             }
-            Op::Publish { room, back } => {
+            Op::Publish { room, back, more } => {
                 let (_, meeting) = self.room(*room);
                 let end = store.stream_ends(vec![meeting]).await?[0];
-                store.frames_published(vec![(meeting, end - back)]).await?;
+                let last = end - back;
+                let range = SeqRange::new(last - more, last);
+                store.frames_published(vec![(meeting, range)]).await?;
                 Ok(end.to_string())
             }
             Op::Search { by, query } => self.search(*by, *query).await,
