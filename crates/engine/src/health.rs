@@ -19,8 +19,19 @@ pub struct Health {
 #[derive(Debug, Clone)]
 struct LoopState {
     interval: Duration,
+    need: Need,
     progress_at: Duration,
+    tried_at: Duration,
     error: Option<String>,
+}
+
+/// What a loop must do to be well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// Make progress: the node is of no use without it.
+    Progress,
+    /// Try: what it depends on may be away, and the node does its work without it.
+    Tries,
 }
 
 /// A loop's side: it says when it has made a round.
@@ -34,7 +45,11 @@ pub struct Pulse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopReport {
     pub name: &'static str,
+    /// It does what it must for the node to be ready.
     pub healthy: bool,
+    /// It gets on; a loop that only has to try may be healthy without.
+    pub progressing: bool,
+    /// Since it last made progress.
     pub silent_for: Duration,
     pub last_error: Option<String>,
 }
@@ -46,7 +61,18 @@ impl Health {
 
     /// Registers a loop that makes a round at least every `interval`.
     pub fn register(&self, name: &'static str, interval: Duration) -> Pulse {
-        let state = LoopState { interval, progress_at: self.clock.monotonic(), error: None };
+        self.add(name, interval, Need::Progress)
+    }
+
+    /// Registers a loop whose rounds may fail for as long as something is away that the node can do
+    /// without: only a loop that does not even try makes the node unready.
+    pub fn register_trying(&self, name: &'static str, interval: Duration) -> Pulse {
+        self.add(name, interval, Need::Tries)
+    }
+
+    fn add(&self, name: &'static str, interval: Duration, need: Need) -> Pulse {
+        let now = self.clock.monotonic();
+        let state = LoopState { interval, need, progress_at: now, tried_at: now, error: None };
         self.lock().insert(name, state);
         Pulse { health: self.clone(), name }
     }
@@ -55,11 +81,17 @@ impl Health {
     pub fn report(&self) -> Vec<LoopReport> {
         let now = self.clock.monotonic();
         let one = |(name, state): (&&'static str, &LoopState)| {
-            let silent_for = now.saturating_sub(state.progress_at);
+            let recent =
+                |at: Duration| now.saturating_sub(at) <= state.interval * INTERVALS_MISSED_MAX;
+            let needed_at = match state.need {
+                Need::Progress => state.progress_at,
+                Need::Tries => state.tried_at,
+            };
             LoopReport {
                 name,
-                healthy: silent_for <= state.interval * INTERVALS_MISSED_MAX,
-                silent_for,
+                healthy: recent(needed_at),
+                progressing: recent(state.progress_at),
+                silent_for: now.saturating_sub(state.progress_at),
                 last_error: state.error.clone(),
             }
         };
@@ -83,13 +115,16 @@ impl Pulse {
         let now = self.health.clock.monotonic();
         if let Some(state) = self.health.lock().get_mut(self.name) {
             state.progress_at = now;
+            state.tried_at = now;
             state.error = None;
         }
     }
 
     /// A round was tried and failed: no progress, and the reason is shown.
     pub fn failed(&self, error: &dyn std::fmt::Display) {
+        let now = self.health.clock.monotonic();
         if let Some(state) = self.health.lock().get_mut(self.name) {
+            state.tried_at = now;
             state.error = Some(error.to_string());
         }
     }
@@ -121,5 +156,27 @@ mod tests {
         assert_eq!(health.report()[0].last_error.as_deref(), Some("the database is away"));
         pulse.beat();
         assert!(health.report()[0].healthy);
+    }
+
+    #[test]
+    fn a_loop_that_may_fail_is_well_as_long_as_it_tries() {
+        let clock = Arc::new(ManualClock::at(Timestamp::EPOCH));
+        let health = Health::new(clock.clone());
+        let pulse = health.register_trying("streams", Duration::from_secs(15));
+        // Redis is away for an hour.
+        for _ in 0..360 {
+            clock.advance(Duration::from_secs(10));
+            pulse.failed(&"Redis is away");
+        }
+        let report = &health.report()[0];
+        assert!(report.healthy && !report.progressing, "{report:?}");
+        assert_eq!(report.silent_for, Duration::from_secs(3600));
+        assert_eq!(report.last_error.as_deref(), Some("Redis is away"));
+        // It hangs, or is dead.
+        clock.advance(Duration::from_secs(46));
+        assert!(!health.report()[0].healthy);
+        pulse.beat();
+        let report = &health.report()[0];
+        assert!(report.healthy && report.progressing && report.last_error.is_none(), "{report:?}");
     }
 }

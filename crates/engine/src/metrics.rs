@@ -21,6 +21,7 @@ use roundsman_core::jobs::{
 };
 use roundsman_core::ports::{Enqueued, KindDepth, SweepReport};
 
+use crate::health::LoopReport;
 use transcripts::TranscriptMetrics;
 
 /// Kinds (and, apart from them, error codes) that get a label of their own.
@@ -61,6 +62,7 @@ struct Inner {
     bus_failures: Counter,
     limit_hits: Family<LimitLabel, Counter>,
     pruned: Counter,
+    loop_silent: Family<LoopLabel, Gauge<f64, std::sync::atomic::AtomicU64>>,
     bots_live: Family<StatusLabel, Gauge>,
     bots_ended: Family<StatusLabel, Counter>,
     bot_beats: Counter,
@@ -90,6 +92,11 @@ struct CodeLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabel {
     limit: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LoopLabel {
+    name: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -126,6 +133,7 @@ impl Default for Metrics {
                 bus_failures: Counter::default(),
                 limit_hits: Family::default(),
                 pruned: Counter::default(),
+                loop_silent: Family::default(),
                 bots_live: Family::default(),
                 bots_ended: Family::default(),
                 bot_beats: Counter::default(),
@@ -160,6 +168,7 @@ impl Metrics {
         r.register("bus_failures", "Messages the bus did not take", m.bus_failures.clone());
         r.register("limit_hits", "Requests refused by a limit", m.limit_hits.clone());
         r.register("rows_pruned", "Rows deleted after their retention", m.pruned.clone());
+        r.register("loop_silent_seconds", "Since a loop got on", m.loop_silent.clone());
         r.register("bots_live", "Bots that are not over, by status", m.bots_live.clone());
         r.register("bots_ended", "Bots that are over, by status", m.bots_ended.clone());
         r.register("bot_heartbeats", "Heartbeats of bots", m.bot_beats.clone());
@@ -288,6 +297,14 @@ impl Metrics {
         self.inner.pruned.inc_by(rows);
     }
 
+    /// How long each loop has made no progress.
+    pub fn loops(&self, reports: &[LoopReport]) {
+        for report in reports {
+            let gauge = self.inner.loop_silent.get_or_create(&LoopLabel { name: report.name });
+            gauge.set(report.silent_for.as_secs_f64());
+        }
+    }
+
     /// Replaces the gauges of live bots by what the database says now.
     pub fn bots_live(&self, counts: &[(BotStatus, u64)]) {
         self.inner.bots_live.clear();
@@ -396,5 +413,18 @@ mod tests {
             text.contains("roundsman_jobs_depth{kind=\"render\",state=\"pending\"} 3"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn loops_that_stand_still_are_seen() {
+        let clock = Arc::new(roundsman_testkit::ManualClock::at(Timestamp::EPOCH));
+        let health = crate::health::Health::new(clock.clone());
+        health.register_trying("transcripts.segments", std::time::Duration::from_secs(15));
+        clock.advance(std::time::Duration::from_secs(90));
+        let metrics = Metrics::default();
+        metrics.loops(&health.report());
+        let text = metrics.encode();
+        let line = "roundsman_loop_silent_seconds{name=\"transcripts.segments\"} 90.0";
+        assert!(text.contains(line), "{text}");
     }
 }

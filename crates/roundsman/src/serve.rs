@@ -13,6 +13,7 @@ use roundsman_web::{AppState, Live, LiveLimits, Readiness, ServeOptions, WebLimi
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::{Config, Role};
 use crate::node::Node;
@@ -28,12 +29,12 @@ pub(crate) async fn run(mut config: Config) -> anyhow::Result<()> {
     let stopping = CancellationToken::new();
     let stopped = CancellationToken::new();
     // A port of the system's choosing must be known before bots are told where to call.
-    let early = if config.server.listen.port() == 0 { listen(&config).await? } else { None };
+    let early = if config.server.listen.port() == 0 { listen(&config)? } else { None };
     if let Some(listener) = &early {
         config.server.listen = listener.local_addr()?;
     }
     let node = Node::build(&config, &stopped).await?;
-    let listener = if early.is_some() { early } else { listen(&config).await? };
+    let listener = if early.is_some() { early } else { listen(&config)? };
     failpoint::hit("serve.starting");
     node.seed_periodic_jobs().await?;
     node.spawn_loops(&config, &stopped);
@@ -52,7 +53,8 @@ pub(crate) async fn run(mut config: Config) -> anyhow::Result<()> {
             None => stopping.cancelled().await,
         }
     };
-    let ending = end_in_order(&node, &stopping, working, consuming, serving);
+    let reading = read_to_the_end(consuming, &stopping, config.server.shutdown_grace);
+    let ending = end_in_order(&node, &stopping, working, reading, serving);
     tokio::pin!(ending);
     tokio::select! {
         result = &mut ending => return finish(&node, &stopped, result).await,
@@ -74,7 +76,7 @@ async fn end_in_order(
     node: &Node,
     stopping: &CancellationToken,
     working: JoinHandle<()>,
-    consuming: Vec<JoinHandle<()>>,
+    reading: impl Future<Output = anyhow::Result<()>>,
     serving: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let close = async {
@@ -82,10 +84,31 @@ async fn end_in_order(
         // Workers that wait for work are answered at once instead of holding up the end.
         node.wakes.close();
     };
-    let ((), worked, consumed, ()) =
-        tokio::join!(serving, working, try_join_all(consuming), close);
-    consumed.context("a reader of a stream died")?;
+    let ((), worked, read, ()) = tokio::join!(serving, working, reading, close);
+    read?;
     worked.context("the worker died")
+}
+
+/// Readers of streams store and acknowledge what they have read. Those that do not get there within
+/// the grace, because what they need does not answer, are dropped: nothing of theirs was
+/// acknowledged, so others are given it later.
+async fn read_to_the_end(
+    readers: Vec<JoinHandle<()>>,
+    stopping: &CancellationToken,
+    grace: Duration,
+) -> anyhow::Result<()> {
+    let readers = try_join_all(readers.into_iter().map(AbortOnDropHandle::new));
+    tokio::pin!(readers);
+    let ended = tokio::select! {
+        ended = &mut readers => Ok(ended),
+        () = stopping.cancelled() => tokio::time::timeout(grace, readers).await,
+    };
+    let Ok(ended) = ended else {
+        tracing::warn!("readers of streams were dropped; others take over what they had");
+        return Ok(());
+    };
+    ended.context("a reader of a stream died")?;
+    Ok(())
 }
 
 async fn finish(
@@ -110,12 +133,12 @@ async fn finish(
 }
 
 /// `None` for a node that answers no requests.
-async fn listen(config: &Config) -> anyhow::Result<Option<TcpListener>> {
+fn listen(config: &Config) -> anyhow::Result<Option<TcpListener>> {
     if !config.server.roles.has(Role::Api) {
         return Ok(None);
     }
     let address = config.server.listen;
-    let listener = TcpListener::bind(address).await.with_context(|| {
+    let listener = roundsman_web::listen(address).with_context(|| {
         format!("cannot listen on {address}; choose another address with --listen ADDR:PORT")
     })?;
     Ok(Some(listener))
@@ -164,11 +187,14 @@ fn live_limits(config: &Config) -> LiveLimits {
 }
 
 fn serve_options(config: &Config) -> ServeOptions {
+    let defaults = ServeOptions::default();
     ServeOptions {
+        // A live connection that takes nothing is closed by its own limit, which says why.
+        write_stalled_max: defaults.write_stalled_max.max(config.live.send_max * 2),
         grace: config.server.shutdown_grace,
         connections_max: config.server.connections_max,
         header_bytes_max: config.server.header_bytes_max,
-        ..ServeOptions::default()
+        ..defaults
     }
 }
 
@@ -191,4 +217,52 @@ fn greet(config: &Config, node: &Node, listener: Option<&TcpListener>) -> anyhow
     }
     output::print(&lines.join("\n"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::sync::oneshot;
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_mins(5);
+
+    #[tokio::test]
+    async fn readers_are_waited_for_within_the_grace() {
+        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        let stop = stopping.clone();
+        let (done, was_done) = oneshot::channel();
+        let reader = tasks.spawn(async move {
+            stop.cancelled().await;
+            // What it has read is being stored.
+            tokio::task::yield_now().await;
+            let _ = done.send(());
+        });
+        stopping.cancel();
+        read_to_the_end(vec![reader], &stopping, LONG).await.unwrap();
+        was_done.await.expect("it was let finish");
+        read_to_the_end(Vec::new(), &CancellationToken::new(), LONG).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn readers_that_do_not_end_are_dropped_and_those_that_die_are_told() {
+        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        let (held, released) = oneshot::channel::<()>();
+        let stuck = tasks.spawn(async move {
+            let _held = held;
+            pending::<()>().await;
+        });
+        stopping.cancel();
+        read_to_the_end(vec![stuck], &stopping, SHORT).await.unwrap();
+        assert!(released.await.is_err(), "it does not go on in the background");
+        let dead = tasks.spawn(async {});
+        let dead_too = tasks.spawn(pending());
+        dead_too.abort();
+        let told = read_to_the_end(vec![dead, dead_too], &CancellationToken::new(), LONG).await;
+        assert!(told.is_err());
+    }
 }

@@ -21,5 +21,5 @@ pub use live::{Live, LiveLimits};
 pub use openapi::{openapi, openapi_json};
 pub use readiness::Readiness;
 pub use routes::router;
-pub use serve::{ServeOptions, serve};
+pub use serve::{ServeOptions, listen, serve};
 pub use state::{AppState, WebLimits};

@@ -42,7 +42,7 @@ impl Default for LiveLimits {
             commands_per_sec_max: 20,
             ping_every: Duration::from_secs(20),
             send_max: Duration::from_secs(20),
-            recheck_every: Duration::from_secs(60),
+            recheck_every: Duration::from_secs(30),
         }
     }
 }

@@ -67,7 +67,8 @@ impl Readiness {
             checks.push(Check {
                 name: format!("loop:{}", report.name),
                 ok: report.healthy,
-                reason: (!report.healthy).then(reason),
+                // Shown also if the node can do without it.
+                reason: (!report.healthy || !report.progressing).then(reason),
             });
         }
         checks

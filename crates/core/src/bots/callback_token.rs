@@ -13,23 +13,34 @@ const PREFIX: &str = "rmb_";
 /// Keeps this use of the key apart from every other.
 const PURPOSE: &[u8] = b"roundsman bot callback\0";
 
-/// The key that tokens are made with.
+/// The key that tokens are made with, and older ones that are still accepted, so that it can be
+/// changed while bots run.
 #[derive(Clone)]
-pub struct CallbackKey(Vec<u8>);
+pub struct CallbackKey {
+    key: Vec<u8>,
+    older_keys: Vec<Vec<u8>>,
+}
 
-/// A token that was not made with our key for this connection.
+/// A token that was not made with a key of ours for this connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a token of this bot")]
 pub struct InvalidCallbackToken;
 
 impl CallbackKey {
     pub fn new(key: &[u8]) -> Self {
-        CallbackKey(key.to_vec())
+        CallbackKey { key: key.to_vec(), older_keys: Vec::new() }
+    }
+
+    /// Accepts what was made with these as well.
+    #[must_use]
+    pub fn accepting(mut self, older_keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        self.older_keys.extend(older_keys);
+        self
     }
 
     /// The token of one bot.
     pub fn token(&self, workload: WorkloadId, connection: &ConnectionId) -> String {
-        let code = self.code(workload, connection).finalize().into_bytes();
+        let code = code(&self.key, workload, connection).finalize().into_bytes();
         format!("{PREFIX}{}_{}_{}", workload.meeting_id, workload.attempt, hex::encode(code))
     }
 
@@ -39,20 +50,14 @@ impl CallbackKey {
         token: &str,
         connection: &ConnectionId,
     ) -> Result<WorkloadId, InvalidCallbackToken> {
-        let (workload, code) = parse(token).ok_or(InvalidCallbackToken)?;
-        let expected = self.code(workload, connection);
-        expected.verify_slice(&code).map_err(|_| InvalidCallbackToken)?;
+        let (workload, given) = parse(token).ok_or(InvalidCallbackToken)?;
+        let keys = std::iter::once(&self.key).chain(&self.older_keys);
+        let made_it = |key: &&Vec<u8>| code(key, workload, connection).verify_slice(&given).is_ok();
+        // Every key is tried: how long it takes says nothing about which one it was.
+        if keys.filter(made_it).count() == 0 {
+            return Err(InvalidCallbackToken);
+        }
         Ok(workload)
-    }
-
-    fn code(&self, workload: WorkloadId, connection: &ConnectionId) -> Hmac<Sha256> {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any size");
-        mac.update(PURPOSE);
-        mac.update(&workload.meeting_id.get().to_be_bytes());
-        mac.update(&workload.attempt.to_be_bytes());
-        mac.update(connection.as_str().as_bytes());
-        mac
     }
 }
 
@@ -60,6 +65,15 @@ impl std::fmt::Debug for CallbackKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("CallbackKey(hidden)")
     }
+}
+
+fn code(key: &[u8], workload: WorkloadId, connection: &ConnectionId) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any size");
+    mac.update(PURPOSE);
+    mac.update(&workload.meeting_id.get().to_be_bytes());
+    mac.update(&workload.attempt.to_be_bytes());
+    mac.update(connection.as_str().as_bytes());
+    mac
 }
 
 fn parse(token: &str) -> Option<(WorkloadId, [u8; 32])> {
@@ -92,5 +106,22 @@ mod tests {
         for bad in ["", "rmb_", "rmb_7_1", "rmb_7_1_00", "rmt_7_1_00", "rmb_x_1_00"] {
             assert!(key.verify(bad, &connection).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_older_key_is_accepted_while_it_is_named() {
+        let (old, new) = (CallbackKey::new(b"the key of last year"), CallbackKey::new(b"the new"));
+        let connection = ConnectionId::from_stored("c-1".to_owned());
+        let workload = WorkloadId { meeting_id: MeetingId::new(7), attempt: 1 };
+        let token = old.token(workload, &connection);
+        assert!(new.verify(&token, &connection).is_err());
+        let both = new.clone().accepting([b"another".to_vec(), b"the key of last year".to_vec()]);
+        assert_eq!(both.verify(&token, &connection), Ok(workload));
+        let other = ConnectionId::from_stored("c-2".to_owned());
+        assert!(both.verify(&token, &other).is_err(), "for its own connection only");
+        assert!(both.verify(&token.replace("rmb_7_1", "rmb_7_2"), &connection).is_err());
+        let made = both.token(workload, &connection);
+        assert_eq!(new.verify(&made, &connection), Ok(workload), "made with the new one");
+        assert!(old.verify(&made, &connection).is_err());
     }
 }

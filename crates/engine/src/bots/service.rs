@@ -62,7 +62,7 @@ impl Bots {
             deps.bus.clone(),
             deps.wakes.clone(),
             deps.metrics.clone(),
-            deps.transcripts.frames().clone(),
+            deps.transcripts.clone(),
             deps.tasks.clone(),
         );
         let (store, clock) = (deps.store.clone(), deps.clock.clone());

@@ -17,6 +17,7 @@ pub(super) struct TranscriptMetrics {
     frames: Counter,
     kept: Counter,
     dropped: Family<ReasonLabel, Counter>,
+    settle_failures: Counter,
     dead_letters: Family<StreamLabel, Counter>,
     stream_lag: Family<StreamLabel, Gauge>,
     stream_pending: Family<StreamLabel, Gauge>,
@@ -54,6 +55,8 @@ impl TranscriptMetrics {
         r.register("transcript_frames", "Frames about transcripts", self.frames.clone());
         r.register("segments_kept", "Segments that became final", self.kept.clone());
         r.register("segments_dropped", "Segments the filter refused", self.dropped.clone());
+        let failures = self.settle_failures.clone();
+        r.register("settle_failures", "Meetings that could not be made final", failures);
         r.register("dead_letters", "Messages that were put away", self.dead_letters.clone());
         r.register("stream_lag", "Entries not yet read", self.stream_lag.clone());
         r.register("stream_pending", "Entries not acknowledged", self.stream_pending.clone());
@@ -92,6 +95,11 @@ impl Metrics {
             let label = ReasonLabel { reason: reason.as_str() };
             transcripts.dropped.get_or_create(&label).inc_by(u64::from(*count));
         }
+    }
+
+    /// So many meetings of one round could not be made final.
+    pub fn settle_failed(&self, meetings: u32) {
+        self.inner.transcripts.settle_failures.inc_by(u64::from(meetings));
     }
 
     pub fn dead_lettered(&self, stream: &str, letters: usize) {

@@ -137,6 +137,14 @@ impl Mirror {
         }
     }
 
+    /// Live segments of a meeting are different, and whoever knows how cannot wait for the cache: it
+    /// is repaired a moment later.
+    pub(super) fn moved(&self, meeting: MeetingId) {
+        if self.cache.is_some() {
+            self.suspect(meeting);
+        }
+    }
+
     pub(super) async fn heard(&self, events: &[SpeakerEvent]) {
         if let Some(cache) = self.reachable()
             && let Err(error) = cache.put_speaker_events(events).await

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::Transcripts;
 use super::consume_segments::SegmentTaker;
 use super::consume_speakers::SpeakerTaker;
-use super::letters::letter;
+use super::letters::{LETTERS_PER_STEP_MAX, letter};
 use crate::health::Pulse;
 use crate::wake::rest;
 
@@ -235,7 +235,9 @@ impl StreamConsumer {
         if !letters.is_empty() {
             let count = letters.len();
             let now = self.transcripts.clock().now();
-            self.transcripts.store().put_dead_letters(letters, now).await?;
+            for step in letters.chunks(LETTERS_PER_STEP_MAX as usize) {
+                self.transcripts.store().put_dead_letters(step.to_vec(), now).await?;
+            }
             self.transcripts.metrics().dead_lettered(self.stream.name(), count);
         }
         Ok((consumed, done))

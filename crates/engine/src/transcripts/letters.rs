@@ -2,20 +2,55 @@
 
 use roundsman_core::Timestamp;
 use roundsman_core::ports::{DeadLetter, NewDeadLetter, StoreError, StreamEntry};
-use roundsman_core::transcripts::{DEAD_LETTER_BYTES_MAX, SpeakerEvent};
+use roundsman_core::transcripts::{
+    DEAD_LETTER_BYTES_MAX, DEAD_LETTER_REASON_BYTES_MAX, SpeakerEvent,
+};
 
 use super::Transcripts;
 use super::ingest::{IngestError, Ingested};
 
+/// Letters in one list end where they are more than this together; one alone may be.
+const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Letters read or written with one statement: each may be as large as a message.
+pub(super) const LETTERS_PER_STEP_MAX: u32 = 16;
+
+/// Some letters, the newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeadLetterPage {
+    pub letters: Vec<DeadLetter>,
+    /// Where to go on; `None` if these are the last.
+    pub next_before: Option<i64>,
+}
+
 impl Transcripts {
-    /// The newest first, those with a lower number than `before`.
+    /// The newest first, those with a lower number than `before`: so many, or fewer large ones.
     pub async fn dead_letters(
         &self,
         before: Option<i64>,
         rows_max: u32,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
+    ) -> Result<DeadLetterPage, StoreError> {
         let rows_max = rows_max.clamp(1, self.limits().page_rows_max);
-        self.store().dead_letters(before, rows_max).await
+        let mut page = DeadLetterPage { letters: Vec::new(), next_before: before };
+        let (mut rows_left, mut bytes) = (rows_max, 0);
+        while rows_left > 0 {
+            let step = rows_left.min(LETTERS_PER_STEP_MAX);
+            let found = self.store().dead_letters(page.next_before, step).await?;
+            let is_last = found.len() < step as usize;
+            for letter in found {
+                bytes += letter.letter.payload.len();
+                if bytes > PAGE_BYTES_MAX && !page.letters.is_empty() {
+                    return Ok(page);
+                }
+                page.next_before = Some(letter.id);
+                page.letters.push(letter);
+            }
+            if is_last {
+                page.next_before = None;
+                break;
+            }
+            rows_left -= step;
+        }
+        Ok(page)
     }
 
     /// Tries a message again that was put away, as if it had just come; if it is taken, the letter
@@ -56,9 +91,9 @@ pub(super) fn letter(
     NewDeadLetter {
         source: source.to_owned(),
         entry: entry.id.clone(),
-        reason: storable(reason.to_owned()),
+        reason: storable(reason.to_owned(), DEAD_LETTER_REASON_BYTES_MAX),
         deliveries: entry.deliveries,
-        payload: storable(payload),
+        payload: storable(payload, DEAD_LETTER_BYTES_MAX),
     }
 }
 
@@ -79,14 +114,11 @@ fn speaker_event(payload: &str) -> Option<SpeakerEvent> {
     if is_message { None } else { SpeakerEvent::from_object(&object).ok() }
 }
 
-/// Not all databases can store all characters, and nobody needs all of a huge one.
-fn storable(text: String) -> String {
+/// Not all databases can store all characters, and what is larger than a message may be could
+/// never have been taken.
+fn storable(text: String, bytes_max: usize) -> String {
     let mut text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
-    let mut bytes = text.len().min(DEAD_LETTER_BYTES_MAX);
-    while !text.is_char_boundary(bytes) {
-        bytes -= 1;
-    }
-    text.truncate(bytes);
+    text.truncate(text.floor_char_boundary(bytes_max));
     text
 }
 
@@ -96,10 +128,8 @@ mod tests {
 
     #[test]
     fn letters_are_cut_to_what_can_be_stored() {
-        assert_eq!(storable("a\0b".to_owned()), "a\u{fffd}b");
-        let long = storable("ü".repeat(DEAD_LETTER_BYTES_MAX));
-        assert_eq!(long.len(), DEAD_LETTER_BYTES_MAX);
-        let odd = storable(format!("x{}", "ü".repeat(DEAD_LETTER_BYTES_MAX)));
-        assert_eq!(odd.len(), DEAD_LETTER_BYTES_MAX - 1);
+        assert_eq!(storable("a\0b".to_owned(), 10), "a\u{fffd}b");
+        assert_eq!(storable("ü".repeat(10), 10), "ü".repeat(5));
+        assert_eq!(storable(format!("x{}", "ü".repeat(10)), 10), "xüüüü");
     }
 }

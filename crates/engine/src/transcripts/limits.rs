@@ -1,5 +1,7 @@
 //! The limits of transcripts that an operator may move.
 
+use roundsman_core::transcripts::MESSAGE_BYTES_MAX;
+
 /// Each has its unit in its name.
 #[derive(Debug, Clone, Copy)]
 pub struct TranscriptLimits {
@@ -26,7 +28,7 @@ impl Default for TranscriptLimits {
     fn default() -> Self {
         TranscriptLimits {
             batch_messages_max: 256,
-            message_bytes_max: 1024 * 1024,
+            message_bytes_max: MESSAGE_BYTES_MAX,
             ring_frames_max: 256,
             ring_bytes_max: 1024 * 1024,
             rings_bytes_max: 256 * 1024 * 1024,

@@ -27,12 +27,12 @@ mod shares;
 
 pub use consume::{ConsumeError, ConsumeOptions, Consumed, StreamConsumer};
 pub use ingest::{IngestError, Ingested};
+pub use letters::DeadLetterPage;
 pub use limits::TranscriptLimits;
 pub use listener::{Delivery, Listener};
 pub use persist::{
     PERSIST_KIND, PersistOptions, PersistRound, Persister, persist_spec, transcript_specs,
     transcript_wishes,
 };
-pub(crate) use publish::FramePublisher;
 pub use service::{Transcripts, TranscriptsDeps};
 pub use shares::{IssuedShare, SHARE_SECS_MAX, SHARE_SECS_MIN};

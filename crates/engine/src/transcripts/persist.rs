@@ -129,6 +129,7 @@ impl Persister {
                 }
             }
         }
+        self.transcripts.metrics().settle_failed(round.failed);
         let until = self.transcripts.clock().now() - self.options.relay_after;
         self.transcripts.frames().relay(until).await?;
         let meetings: BTreeSet<MeetingId> = live.iter().map(|live| live.meeting_id).collect();

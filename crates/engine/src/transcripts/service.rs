@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicUsize;
 
 use roundsman_core::Timestamp;
 use roundsman_core::bots::{MeetingId, MeetingTokens};
+use roundsman_core::effects::{Frame, FrameChannel};
 use roundsman_core::jobs::LeaseRef;
 use roundsman_core::ports::{
     BotTarget, Bus, Clock, MessageAnswer, NewMessage, Random, Rename, Rewritten, SearchHit,
@@ -202,6 +203,18 @@ impl Transcripts {
         noted.and(repaired)
     }
 
+    /// Something has happened to a meeting's bot, which may have moved what was said: these frames
+    /// were committed with it.
+    pub(crate) fn announce(&self, meeting: MeetingId, frames: &[Frame]) {
+        self.frames().publish(frames);
+        let said = frames.iter().filter(|frame| frame.channel() == FrameChannel::Transcript);
+        let said = said.count();
+        if said > 0 {
+            self.metrics().transcript_frames(said);
+            self.mirror().moved(meeting);
+        }
+    }
+
     /// All of a meeting becomes final at once. Returns its sessions.
     pub(crate) async fn settle_all(
         &self,
@@ -248,7 +261,7 @@ impl Transcripts {
         self.mirror().forget(meeting, sessions).await;
     }
 
-    pub(crate) fn frames(&self) -> &FramePublisher {
+    pub(super) fn frames(&self) -> &FramePublisher {
         &self.inner.collector.frames
     }
 

@@ -20,7 +20,7 @@ use roundsman_core::ports::{
     Store, StoreError, SweepReport, SweepRequest, Transcript, TranscriptPrune, TranscriptStore,
     UserStore, WebhookStore,
 };
-use roundsman_core::transcripts::{Line, SearchQuery, SpeakerEvent};
+use roundsman_core::transcripts::{Line, SearchQuery, SeqRange, SpeakerEvent};
 use roundsman_core::users::{ApiToken, NewToken, NewUser, TokenId, User, UserId};
 use roundsman_core::webhooks::{Delivery, Endpoint, EndpointChange, StoredEvent};
 use serde_json::{Map, Value};
@@ -261,7 +261,7 @@ delegate! { TranscriptStore
     share(secret_hash: [u8; 32], now: Timestamp) -> Option<Share>;
     shares(user: UserId, meeting: MeetingId, now: Timestamp) -> Vec<Share>;
     end_share(user: UserId, share: i64) -> bool;
-    frames_published(places: Vec<(MeetingId, i64)>) -> ();
+    frames_published(ranges: Vec<(MeetingId, SeqRange)>) -> ();
     unpublished_frames(from: Timestamp, until: Timestamp, rows_max: u32) -> Vec<Frame>;
     put_dead_letters(letters: Vec<NewDeadLetter>, now: Timestamp) -> ();
     dead_letters(before: Option<i64>, rows_max: u32) -> Vec<DeadLetter>;

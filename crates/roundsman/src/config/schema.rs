@@ -19,8 +19,14 @@ const SECRETS: [&str; 4] = [
 ];
 
 /// Settings that are shown, but whose text may carry a password.
-const URLS: [&str; 5] =
-    ["bots.callback_url", "bots.redis_url", "bots.whisper_live_url", "database.url", "redis.url"];
+const URLS: [&str; 6] = [
+    "bots.callback_url",
+    "bots.redis_url",
+    "bots.whisper_live_url",
+    "database.url",
+    "redis.url",
+    "server.public_url",
+];
 
 /// Settings whose variable is not named by the rule, because it had its name before.
 const OWN_NAMES: [(&str, &str); 1] = [("launcher.kind", "ROUNDSMAN_LAUNCHER")];
@@ -256,7 +262,8 @@ mod tests {
         }
         for key in schema().keys() {
             let last = key.name.rsplit('_').next().unwrap();
-            let sounds_secret = ["token", "secret", "password", "key", "url"].contains(&last);
+            let sounds_secret = ["token", "secret", "password", "key", "url"].contains(&last)
+                || key.name.starts_with("secrets_");
             assert_eq!(sounds_secret, key.exposure != Exposure::Open, "{}", key.path);
         }
     }

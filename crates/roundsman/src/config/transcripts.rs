@@ -133,7 +133,7 @@ fn stop_words(line: &str) -> Result<(String, BTreeSet<String>), String> {
 }
 
 fn redis_name(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() > 200 || text.chars().any(|c| c.is_whitespace()) {
+    if text.is_empty() || text.len() > 200 || text.chars().any(char::is_whitespace) {
         return Err("name a key of Redis, without blanks".to_owned());
     }
     Ok(text.to_owned())

@@ -111,7 +111,7 @@ impl Keys {
         let accepted = older.iter().map(|secret| secret.expose_secret().as_bytes().to_vec());
         Ok(Keys {
             installation,
-            callback: CallbackKey::new(&secret),
+            callback: CallbackKey::new(&secret).accepting(accepted.clone()),
             meeting: MeetingTokens::new(&secret).accepting(accepted),
         })
     }

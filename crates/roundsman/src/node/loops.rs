@@ -18,6 +18,9 @@ const USAGE_EVERY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often it is noted which frames were published.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
+/// A loop counts as one that comes round this often at most: a round that waits once for something
+/// that is away, such as Redis, is no sign that it is stuck.
+const WELL_WITHIN_MIN: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Starts every loop that the node's roles call for.
@@ -53,8 +56,11 @@ impl Node {
     fn spawn_depths(&self, every: Duration, stop: &CancellationToken) {
         let (store, clock, metrics) =
             (self.store.clone(), self.clock.clone(), self.metrics.clone());
+        let health = self.health.clone();
         let beat = Beat::new("jobs.depths", every, self, stop);
         self.tasks.spawn(beat.run(async move || {
+            // Before the database is asked: it may be what they wait for.
+            metrics.loops(&health.report());
             let now = clock.now();
             metrics.depths(&store.depths(now).await?, now);
             Ok(())
@@ -94,7 +100,7 @@ impl Beat {
     }
 
     async fn run(self, mut tick: impl AsyncFnMut() -> Result<(), StoreError>) {
-        let pulse = self.health.register(self.name, self.every);
+        let pulse = self.health.register(self.name, self.every.max(WELL_WITHIN_MIN));
         loop {
             match tick().await {
                 Ok(()) => pulse.beat(),

@@ -107,20 +107,8 @@ impl Node {
         let health = Health::new(clock.clone());
         let owner = announce(store.as_ref(), clock.as_ref(), random.as_ref()).await?;
         let own = handlers(config, &store, &clock, &random, &metrics);
-        let deps = WorkerDeps {
-            store: store.clone(),
-            clock: clock.clone(),
-            random: random.clone(),
-            wakes: wakes.clone(),
-            metrics: metrics.clone(),
-            health: health.clone(),
-            handlers: node_bots
-                .handlers
-                .into_iter()
-                .chain([said.handler])
-                .fold(own, HandlerRegistry::with),
-            tasks: tasks.clone(),
-        };
+        let others = node_bots.handlers.into_iter().chain([said.handler]);
+        let deps = worker_deps(&parts, &health, others.fold(own, HandlerRegistry::with));
         let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
         Ok(Node {
             store,
@@ -199,6 +187,19 @@ fn handlers(
     };
     let prune = housekeeping.handler(store.clone(), clock.clone(), random.clone(), metrics.clone());
     HandlerRegistry::default().with(prune)
+}
+
+fn worker_deps(parts: &bots::Parts<'_>, health: &Health, handlers: HandlerRegistry) -> WorkerDeps {
+    WorkerDeps {
+        store: parts.store.clone(),
+        clock: parts.clock.clone(),
+        random: parts.random.clone(),
+        wakes: parts.wakes.clone(),
+        metrics: parts.metrics.clone(),
+        health: health.clone(),
+        handlers,
+        tasks: parts.tasks.clone(),
+    }
 }
 
 fn worker_options(config: &Config, name: &str, owner: LeaseOwner) -> WorkerOptions {

@@ -23,7 +23,8 @@ use super::Node;
 use super::bots::Parts;
 use crate::config::{Config, Role};
 
-/// The consumers read in rounds of this length at least, when there is nothing to read.
+/// The consumers read in rounds of this length at least, when there is nothing to read. Without
+/// Redis they try this often, and the node is as ready as ever: everything but the streams works.
 const CONSUMERS_BEAT_EVERY: Duration = Duration::from_secs(15);
 
 /// The service for the edge, the handler for the worker, and the streams that this node reads.
@@ -91,11 +92,11 @@ impl Node {
         let options = consume_options(config);
         let segments =
             StreamConsumer::segments(streams.segments.clone(), &self.transcripts, options);
-        let pulse = self.health.register("transcripts.segments", CONSUMERS_BEAT_EVERY);
+        let pulse = self.health.register_trying("transcripts.segments", CONSUMERS_BEAT_EVERY);
         let segments = self.tasks.spawn(segments.run(pulse, stop.clone()));
         let speakers =
             StreamConsumer::speakers(streams.speakers.clone(), &self.transcripts, options);
-        let pulse = self.health.register("transcripts.speakers", CONSUMERS_BEAT_EVERY);
+        let pulse = self.health.register_trying("transcripts.speakers", CONSUMERS_BEAT_EVERY);
         let speakers = self.tasks.spawn(speakers.run(pulse, stop.clone()));
         vec![segments, speakers]
     }

@@ -26,7 +26,7 @@ async fn healthz() -> Json<HealthView> {
 /// Requests should be sent here.
 ///
 /// The database takes writes, every background loop has made progress within three of its
-/// intervals, and the process is not shutting down.
+/// intervals (those that read Redis have at least tried), and the process is not shutting down.
 #[utoipa::path(
     get, path = "/readyz", tag = "server", operation_id = "readyz",
     responses(

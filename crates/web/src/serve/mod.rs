@@ -7,6 +7,8 @@
 
 mod patient_stream;
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use roundsman_engine::wake;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +29,13 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 
 /// What is cut off is gone at once; only a session that waits for a database that hangs is not.
 const CUT_OFF_MAX: Duration = Duration::from_secs(1);
+
+/// What the system itself keeps of what a client has not read; it takes twice that. Left to itself
+/// it keeps megabytes, which a client that is too slow would have to read before it hears why it is
+/// closed.
+const SEND_BUFFER_BYTES: u32 = 128 * 1024;
+/// Connections that wait to be accepted.
+const BACKLOG_CONNECTIONS_MAX: u32 = 1024;
 
 /// How connections are treated.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +62,16 @@ impl Default for ServeOptions {
             grace: Duration::from_secs(25),
         }
     }
+}
+
+/// Listens at an address, with what every connection there inherits.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A server that was restarted need not wait for connections of the one before.
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG_CONNECTIONS_MAX)
 }
 
 /// Serves until `shutdown`, then lets requests finish and closes what is left after the grace.

@@ -32,7 +32,7 @@ pub(crate) struct CheckView {
     #[schema(example = "database")]
     name: String,
     ok: bool,
-    /// What is wrong.
+    /// What is wrong. A node is ready in spite of it while `ok` is true.
     #[schema(example = "unavailable")]
     reason: Option<String>,
 }

@@ -3,12 +3,11 @@
 use roundsman_core::Timestamp;
 use roundsman_core::ports::DeadLetter;
 use roundsman_core::transcripts::RefusedSegment;
-use roundsman_engine::transcripts::Ingested;
+use roundsman_engine::transcripts::{DeadLetterPage, Ingested};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::next_before;
 use crate::problem::Problem;
 
 /// One message: `session_start`, `transcription`, `session_end` or `speaker_activity`.
@@ -123,7 +122,7 @@ struct DeadLetterView {
     reason: String,
     #[schema(example = 1)]
     deliveries: u32,
-    /// As it came, cut if it is very long.
+    /// As it came, cut if it is longer than a message may be.
     payload: String,
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
@@ -161,9 +160,8 @@ impl AckView {
     }
 }
 
-impl DeadLetterListView {
-    pub(crate) fn new(letters: Vec<DeadLetter>, rows_max: u32) -> Self {
-        let ids: Vec<i64> = letters.iter().map(|letter| letter.id).collect();
+impl From<DeadLetterPage> for DeadLetterListView {
+    fn from(page: DeadLetterPage) -> Self {
         let view = |DeadLetter { id, letter, at }| DeadLetterView {
             id,
             source: letter.source,
@@ -174,8 +172,8 @@ impl DeadLetterListView {
             at,
         };
         DeadLetterListView {
-            next_before: next_before(ids.into_iter(), rows_max),
-            dead_letters: letters.into_iter().map(view).collect(),
+            next_before: page.next_before,
+            dead_letters: page.letters.into_iter().map(view).collect(),
         }
     }
 }

@@ -10,8 +10,10 @@ use roundsman_core::ports::{
     AnonymiseAnswer, BotHappened, BotStore, BusMessage, EventAnswer, LaunchSpec, Launched,
     Launcher, Removed, SeenWorkload, Sighting, Unanswered,
 };
+use roundsman_core::transcripts::instant;
 use roundsman_engine::bots::{BotWork, Bots, BotsDeps};
 use roundsman_engine::jobs::Worker;
+use serde_json::Value;
 
 use super::{SESSION, Talk};
 use crate::backend::{Backend, on_every_database};
@@ -24,6 +26,7 @@ on_every_database! {
     what_comes_after_the_end_is_cleared_away_too
     forgetting_a_meeting_forgets_its_cache_and_its_frames
     how_a_bot_is_is_heard_at_once_and_published_once
+    what_was_said_before_a_bot_began_is_told_with_its_times
 }
 
 /// Nobody asks it for anything here.
@@ -211,5 +214,35 @@ async fn how_a_bot_is_is_heard_at_once_and_published_once(backend: Backend) {
     talk.persist().await;
     let_others_run().await;
     assert!(outside.next().now_or_never().is_none(), "and no second time");
+    talk.check().await;
+}
+
+/// The session of a bot begins with it: what was told of the session before has times then.
+async fn what_was_said_before_a_bot_began_is_told_with_its_times(backend: Backend) {
+    let talk = Talk::cached(backend).await;
+    let bots = bots(&talk);
+    let connection = &talk.record.bot.connection_id;
+    let mut outside = super::crash::Outside::of(&talk).await;
+    let mut reader = talk.reader().await;
+    let early = talk.said(connection.as_str(), &[(0, 1000, "said before anybody began")]);
+    let early = talk.ingest(&early).await;
+    let times = || -> Vec<Value> {
+        let values = super::mirror::cached(&talk);
+        values.iter().map(|value| value["absolute_start_time"].clone()).collect()
+    };
+    assert_eq!(times(), [Value::Null]);
+    talk.world.clock.advance(secs(5));
+    let token = CallbackKey::new(super::KEY).token(talk.record.workload(), connection);
+    bots.callback(&token, connection.as_str(), BotEvent::Started, true).await.unwrap();
+    let read = talk.transcript().await;
+    assert_eq!(read.seq, early.seq.unwrap() + 2, "how the bot is, and what was said");
+    assert_eq!(read.lines[0].session_start, Some(talk.now()));
+    reader.hear_until(read.seq).await;
+    reader.agrees(&talk).await;
+    outside.hear().await;
+    assert_eq!(outside.rendered, super::reader::render(&read));
+    assert_eq!(outside.seqs, [early.seq.unwrap(), read.seq]);
+    talk.transcripts.tick().await.unwrap();
+    assert_eq!(times(), [Value::from(instant(talk.now()))], "the cache is repaired at once");
     talk.check().await;
 }

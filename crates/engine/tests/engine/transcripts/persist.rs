@@ -97,6 +97,7 @@ async fn one_meeting_that_cannot_be_stored_holds_up_no_other(backend: Backend) {
     talk.world.store.set("settle_segments", Fault::RefusesMentionOf(poison));
     let round = talk.persist().await;
     assert_eq!((round.kept, round.failed), (1, 1));
+    assert!(talk.world.metrics.encode().contains("roundsman_settle_failures_total 1\n"));
     talk.world.store.set("settle_segments", Fault::Down);
     assert!(talk.persister().tick(None).await.is_err());
     talk.world.store.mend();

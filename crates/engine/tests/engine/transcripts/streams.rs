@@ -28,7 +28,7 @@ on_every_database! {
     only_what_is_acknowledged_is_trimmed
 }
 
-const GROUP: &str = "collector_group";
+pub(super) const GROUP: &str = "collector_group";
 
 /// The stream of messages, and one consumer of it.
 pub(super) fn segments(talk: &Talk, consumer: &str) -> (Arc<MemoryStream>, StreamConsumer) {
@@ -59,7 +59,7 @@ fn taken(count: usize) -> Consumed {
 }
 
 async fn letters(talk: &Talk) -> Vec<(String, String)> {
-    let letters = talk.transcripts.dead_letters(None, 100).await.unwrap();
+    let letters = talk.transcripts.dead_letters(None, 100).await.unwrap().letters;
     letters.into_iter().map(|found| (found.letter.entry, found.letter.reason)).collect()
 }
 
@@ -166,7 +166,7 @@ async fn what_can_never_be_taken_is_put_away_at_once(backend: Backend) {
     assert_eq!(entries, bad, "each with its name");
     assert!(letters.iter().all(|(_, reason)| !reason.is_empty()), "and a reason: {letters:?}");
     assert!(!entries.contains(&good.as_str()));
-    let stored = talk.transcripts.dead_letters(None, 100).await.unwrap();
+    let stored = talk.transcripts.dead_letters(None, 100).await.unwrap().letters;
     assert_eq!(stored.last().unwrap().letter.payload, "{not json", "and what it said");
     assert!(stored.iter().all(|found| !found.letter.payload.contains("secret")));
     let metrics = talk.world.metrics.encode();
@@ -195,7 +195,7 @@ async fn a_start_without_a_name_is_put_away_after_five_tries(backend: Backend) {
         talk.world.clock.advance(secs(61));
     }
     assert!(nothing(&stream));
-    let letters = talk.transcripts.dead_letters(None, 10).await.unwrap();
+    let letters = talk.transcripts.dead_letters(None, 10).await.unwrap().letters;
     assert_eq!((letters.len(), letters[0].letter.deliveries), (1, 5));
     assert_eq!(letters[0].letter.payload, start.to_string());
     talk.check().await;
@@ -339,7 +339,7 @@ async fn speakers_are_heard_from_their_own_stream(backend: Backend) {
     let line = &talk.transcript().await.lines[0];
     assert_eq!(line.segment.content.speaker.as_deref(), Some("Ann"));
     assert!(talk.cache().keys().contains_key(&format!("speaker_events:{SESSION}")));
-    let letters = talk.transcripts.dead_letters(None, 10).await.unwrap();
+    let letters = talk.transcripts.dead_letters(None, 10).await.unwrap().letters;
     assert_eq!(letters.len(), 1);
     assert!(!letters[0].letter.payload.contains("secret"), "{letters:?}");
     talk.check().await;
@@ -356,7 +356,7 @@ async fn a_letter_can_be_tried_again(backend: Backend) {
     }
     add(&stream, &said("bad", Some(SESSION), &[(0, 900, "x")]));
     consumer.tick().await.unwrap();
-    let found = talk.transcripts.dead_letters(None, 10).await.unwrap();
+    let found = talk.transcripts.dead_letters(None, 10).await.unwrap().letters;
     let (bad, ours) = (found[0].id, found[1].id);
     assert!(talk.transcripts.replay_dead_letter(ours).await.is_err(), "not yet mended");
     talk.world.store.mend();

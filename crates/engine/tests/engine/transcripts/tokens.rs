@@ -16,6 +16,7 @@ use crate::support::secs;
 
 on_every_database! {
     no_token_that_is_not_exactly_ours_is_accepted
+    no_token_that_is_not_exactly_ours_is_accepted_from_a_stream
     a_good_token_speaks_for_its_own_meeting_only
     clocks_may_differ_by_half_a_minute
     only_whoever_has_a_good_token_learns_what_is_wrong_with_a_message
@@ -44,6 +45,36 @@ async fn no_token_that_is_not_exactly_ours_is_accepted(backend: Backend) {
     assert_eq!(talk.texts().await, Vec::<String>::new());
     assert_eq!(talk.frames().await, []);
     assert!(talk.say(&[(0, 1000, "and a good one is")]).await.changed == 1);
+    talk.check().await;
+}
+
+/// The same through Redis: everything is put away, nothing is stored, nothing is left.
+async fn no_token_that_is_not_exactly_ours_is_accepted_from_a_stream(backend: Backend) {
+    let talk = Talk::new(backend).await;
+    let (stream, mut consumer) = super::streams::segments(&talk, "one");
+    let vectors = bad_tokens(&talk);
+    for (what, token) in &vectors {
+        let message = said("", Some(SESSION), &[(0, 1000, what)]);
+        let message = match token {
+            Some(token) => message.with("token", json!(token)),
+            None => message.without("token"),
+        };
+        stream.add(&[("payload", &message.to_string())]);
+    }
+    // One beside the message proves nothing either: nobody signs an entry.
+    let message = said("", Some(SESSION), &[(0, 1000, "beside")]).without("token").to_string();
+    stream.add(&[("payload", &message), ("token", &talk.token())]);
+    let consumed = consumer.tick().await.unwrap();
+    assert_eq!((consumed.taken, consumed.refused), (0, vectors.len() + 1), "{consumed:?}");
+    assert!(stream.pending(super::streams::GROUP).is_empty());
+    let letters = talk.transcripts.dead_letters(None, 100).await.unwrap().letters;
+    assert_eq!(letters.len(), vectors.len() + 1);
+    for found in letters {
+        let reason = found.letter.reason;
+        assert_eq!(reason, IngestError::Unauthorized.to_string(), "{:.80}", found.letter.payload);
+    }
+    assert_eq!(talk.texts().await, Vec::<String>::new());
+    assert_eq!(talk.frames().await, []);
     talk.check().await;
 }
 
@@ -108,16 +139,32 @@ fn bad_tokens(talk: &Talk) -> Vec<(&'static str, Option<String>)> {
         ("a meeting that is a half", with("meeting_id", json!(1.5))),
         ("no user", without("user_id")),
         ("no jti", without("jti")),
-        ("kid is a path", header(r#"{"alg":"HS256","kid":"../../../dev/null"}"#)),
         ("a megabyte", "a".repeat(1 << 20).split_off(4096)),
         ("a long one that is signed", with("jti", json!("j".repeat(10_000)))),
         ("NUL", format!("{good}\0")),
         ("blanks", format!(" {good} ")),
         ("Bearer", format!("Bearer {good}")),
     ];
-    let mut vectors: Vec<_> = tokens.into_iter().map(|(what, token)| (what, Some(token))).collect();
+    let tokens = tokens.into_iter().chain(own_keys(&claims));
+    let mut vectors: Vec<_> = tokens.map(|(what, token)| (what, Some(token))).collect();
     vectors.push(("none", None));
     vectors
+}
+
+/// Signed with keys that their headers name, or bring along.
+fn own_keys(claims: &Value) -> [(&'static str, String); 3] {
+    let own = b"a key that the sender has chosen";
+    let signed = |name: &str, value: Value, key: &[u8]| {
+        let header = serde_json::from_str::<Value>(HEADER).unwrap().with(name, value);
+        forged(&header.to_string(), claims, key)
+    };
+    let key = json!({"kty": "oct", "alg": "HS256", "k": encode(own)});
+    [
+        // What that file has in it.
+        ("kid is a path", signed("kid", json!("../../../dev/null"), b"")),
+        ("a key of its own", signed("jwk", key, own)),
+        ("a key from elsewhere", signed("jku", json!("http://me/keys"), own)),
+    ]
 }
 
 fn with_another_first_letter(text: &str) -> String {

@@ -19,6 +19,8 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 }
 
 /// List messages that could not be taken, newest first.
+///
+/// A page ends early where its messages are large together.
 #[utoipa::path(
     get, path = "/ingest/dead-letters", tag = "ingest", operation_id = "list_dead_letters",
     params(PageQuery),
@@ -31,8 +33,8 @@ async fn list_dead_letters(
 ) -> Result<Json<DeadLetterListView>, Problem> {
     caller.require_operator()?;
     let (before, rows_max) = query.check_plain()?;
-    let letters = state.transcripts.dead_letters(before, rows_max).await?;
-    Ok(Json(DeadLetterListView::new(letters, rows_max)))
+    let page = state.transcripts.dead_letters(before, rows_max).await?;
+    Ok(Json(page.into()))
 }
 
 /// Try to take a message again. If it is taken, it is deleted here.

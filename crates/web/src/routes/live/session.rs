@@ -4,7 +4,9 @@
 //! frames of its meetings when the client has taken the last ones.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,6 +29,8 @@ use crate::state::Shared;
 
 /// How long a listener rests when the database could not be asked for what it missed.
 const RETRY_REST: Duration = Duration::from_secs(1);
+/// After so many deliveries in a row, whatever else there is goes first.
+const DELIVERIES_IN_A_ROW_MAX: u32 = 4;
 
 /// Runs from the handshake to the end of the connection.
 pub(super) async fn run(state: Shared, socket: Socket, key: LiveKey, mut place: Place) {
@@ -73,6 +77,7 @@ enum Step {
     Recheck,
     Stop,
     Hear(Received),
+    Leave(Broken),
     Deliver(Vec<Delivery>),
 }
 
@@ -105,19 +110,40 @@ impl Session {
         let stopping = self.state.readiness.stopping().clone();
         let mut ask = pin!(wake::rest(limits.ping_every, &stopping));
         let mut recheck = pin!(wake::rest(limits.recheck_every, &stopping));
+        let mut deliveries_in_a_row = 0;
         loop {
             let listens = !self.meetings.is_empty();
-            let step = tokio::select! {
-                biased;
-                passed = &mut ask => if passed { Step::Ask } else { Step::Stop },
-                passed = &mut recheck => if passed { Step::Recheck } else { Step::Stop },
-                received = self.socket.receive() => match received {
-                    Ok(received) => Step::Hear(received),
-                    Err(broken) => return broken.into(),
-                },
-                deliveries = pull(&mut self.listener, &stopping), if listens => {
-                    Step::Deliver(deliveries)
-                }
+            let frames_first = deliveries_in_a_row < DELIVERIES_IN_A_ROW_MAX;
+            let step = {
+                let mut frames = pin!(pull(&mut self.listener, &stopping).map(Step::Deliver));
+                let socket = &mut self.socket;
+                let mut others = pin!(async {
+                    tokio::select! {
+                        biased;
+                        passed = &mut ask => if passed { Step::Ask } else { Step::Stop },
+                        passed = &mut recheck => if passed { Step::Recheck } else { Step::Stop },
+                        received = socket.receive() => received.map_or_else(Step::Leave, Step::Hear),
+                    }
+                });
+                poll_fn(|context| {
+                    // Nearly always it is frames that wake this up: then nothing else is looked at
+                    // before they are sent.
+                    if listens
+                        && frames_first
+                        && let Poll::Ready(step) = frames.as_mut().poll(context)
+                    {
+                        return Poll::Ready(step);
+                    }
+                    match others.as_mut().poll(context) {
+                        Poll::Pending if listens && !frames_first => frames.as_mut().poll(context),
+                        step => step,
+                    }
+                })
+                .await
+            };
+            deliveries_in_a_row = match step {
+                Step::Deliver(_) if frames_first => deliveries_in_a_row + 1,
+                _ => 0,
             };
             match step {
                 Step::Ask => ask.set(wake::rest(limits.ping_every, &stopping)),
@@ -134,6 +160,7 @@ impl Session {
         match step {
             Step::Deliver(deliveries) => Ok(self.deliver(deliveries).await?),
             Step::Stop => Err(Ending::Stopping),
+            Step::Leave(broken) => Err(broken.into()),
             Step::Ask if self.asked => Err(Ending::Silent),
             Step::Ask => {
                 self.asked = true;
