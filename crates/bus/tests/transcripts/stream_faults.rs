@@ -179,3 +179,27 @@ async fn killed_connections_are_replaced() {
         eventually(Duration::from_secs(20), acknowledged).await.unwrap();
     }
 }
+
+/// A failover leaves the address with a server that only copies another one's data: it is no use to a
+/// reader until it is in charge again, and what was given out before is not lost by it.
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_read_when_it_is_in_charge_again() {
+    let lab = Lab::start().await;
+    let stream = lab.consumer("g", "a");
+    let added = [lab.add("1").await, lab.add("2").await];
+    assert_eq!(stream.read(1).await.unwrap()[0].id, added[0]);
+    // Of a primary that is not there, so that it keeps its own data.
+    let _: () = lab.run("REPLICAOF 127.0.0.1 1").await;
+    for _ in 0..3 {
+        assert!(bounded(stream.read(10)).await.is_err());
+        assert!(promptly(stream.claim(0, 10)).await.is_err());
+        assert!(promptly(stream.acknowledge(&added[..1])).await.is_err());
+    }
+    let _: () = lab.run("REPLICAOF NO ONE").await;
+    lab.until_connected(true).await;
+    let acknowledged = async || stream.acknowledge(&added[..1]).await.ok();
+    eventually(Duration::from_secs(20), acknowledged).await.unwrap();
+    assert_eq!(read_past_errors(&stream).await[0].id, added[1]);
+    stream.acknowledge(&added[1..]).await.unwrap();
+    assert_eq!(stream.trim(0, 0).await.unwrap().pending, 0);
+}

@@ -35,7 +35,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(1);
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// What makes leases, sweeps, retries and housekeeping come round within a test.
-const SETTINGS: [(&str, &str); 10] = [
+const SETTINGS: [(&str, &str); 11] = [
     ("ROUNDSMAN_LOG_LEVEL", "debug"),
     ("ROUNDSMAN_JOBS_HEARTBEAT_SECS", "0.3"),
     ("ROUNDSMAN_JOBS_STALLED_SECS", "1"),
@@ -46,6 +46,8 @@ const SETTINGS: [(&str, &str); 10] = [
     ("ROUNDSMAN_JOBS_PRUNE_SECS", "0.2"),
     ("ROUNDSMAN_METRICS_SAMPLE_SECS", "1"),
     ("ROUNDSMAN_SERVER_SHUTDOWN_GRACE_SECS", "5"),
+    // A reader of a stream sees that the server ends when its read does.
+    ("ROUNDSMAN_TRANSCRIPTS_STREAM_BLOCK_MS", "200"),
 ];
 
 /// What must not be found in any log.

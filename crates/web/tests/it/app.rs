@@ -1,5 +1,6 @@
 //! A whole server without its network: every test has its own.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use roundsman_engine::users::{
 };
 use roundsman_engine::wake::Wakes;
 use roundsman_engine::webhooks::Webhooks;
-use roundsman_store::sqlite::SqliteStore;
+use roundsman_store::sqlite::{SqliteOptions, SqliteStore};
 use roundsman_testkit::{ManualClock, SeededRandom};
 use roundsman_web::{AppState, Live, LiveLimits, Readiness, WebLimits, router};
 use serde_json::{Value, json};
@@ -59,6 +60,8 @@ pub(crate) struct Setup {
     pub(crate) ping: Option<Arc<dyn Database>>,
     pub(crate) live: LiveLimits,
     pub(crate) body_bytes_max: usize,
+    /// The database in a file, where others can get at it.
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl Default for Setup {
@@ -69,6 +72,7 @@ impl Default for Setup {
             ping: None,
             live: LiveLimits::default(),
             body_bytes_max: BODY_BYTES_MAX,
+            file: None,
         }
     }
 }
@@ -78,6 +82,14 @@ impl Setup {
         AuthenticatorOptions {
             admin: self.admin.map(AdminToken::new),
             cache_for: Duration::from_secs(30),
+        }
+    }
+
+    fn store(&self, catalog: &Arc<KindCatalog>) -> SqliteStore {
+        let catalog = catalog.clone();
+        match &self.file {
+            Some(file) => SqliteStore::open(&SqliteOptions::new(file), catalog).unwrap(),
+            None => SqliteStore::open_in_memory_inline(catalog).unwrap(),
         }
     }
 
@@ -97,7 +109,7 @@ impl App {
 
     pub(crate) fn with(setup: Setup) -> Self {
         let catalog = Arc::new(KindCatalog::new(kind_defaults()));
-        let store = Arc::new(SqliteStore::open_in_memory_inline(catalog.clone()).unwrap());
+        let store = Arc::new(setup.store(&catalog));
         let dyn_store: Arc<dyn Store> = store.clone();
         let clock = Arc::new(ManualClock::default());
         let dyn_clock: Arc<dyn Clock> = clock.clone();

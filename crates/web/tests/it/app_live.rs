@@ -1,12 +1,13 @@
 //! A server with a network, and clients on its WebSockets.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use roundsman_web::{ServeOptions, serve};
+use roundsman_web::{ServeOptions, listen, serve};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::Request;
@@ -32,11 +33,14 @@ pub(crate) struct Running {
 }
 
 impl App {
-    pub(crate) async fn serve(&self) -> Running {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    pub(crate) fn serve(&self) -> Running {
+        self.serve_with(ServeOptions::default())
+    }
+
+    pub(crate) fn serve_with(&self, options: ServeOptions) -> Running {
+        let listener = listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
-        let options = ServeOptions::default();
         let task = serve(listener, self.router.clone(), shutdown.clone(), options);
         let server = AbortOnDropHandle::new(TaskTracker::new().spawn(task));
         Running { address, shutdown, server }
@@ -137,4 +141,73 @@ impl Socket {
 
 pub(crate) fn meet() -> Value {
     json!({"platform": "google_meet", "native_id": MEET})
+}
+
+/// The wish to hear what follows a place in the meeting at [`MEET`].
+pub(crate) fn since(seq: i64) -> Value {
+    let meeting = json!({"platform": "google_meet", "native_id": MEET, "since": seq});
+    json!({"action": "subscribe", "meetings": [meeting]})
+}
+
+/// What a client makes of the frames of one meeting.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    /// The place of the last frame.
+    pub(crate) seq: i64,
+    /// Frames that did not follow the one before: some were joined to one.
+    pub(crate) leaps: usize,
+    pub(crate) resets: usize,
+    pub(crate) lines: Lines,
+}
+
+/// Text and speaker by the absolute start.
+pub(crate) type Lines = BTreeMap<String, (Value, Value)>;
+
+impl Known {
+    /// Nothing, from a place on.
+    pub(crate) fn at(seq: i64) -> Self {
+        Known { seq, ..Known::default() }
+    }
+
+    /// Applies a frame; whatever has no place is an answer and no frame.
+    pub(crate) fn apply(&mut self, frame: &Value) {
+        let Some(seq) = frame["seq"].as_i64() else { return };
+        let segments = &frame["payload"]["segments"];
+        match frame["type"].as_str() {
+            Some("transcript.reset") => {
+                self.resets += 1;
+                self.lines = lines(segments);
+            }
+            Some("transcript.mutable") => {
+                assert!(seq > self.seq, "{seq} after {}", self.seq);
+                self.leaps += usize::from(seq > self.seq + 1);
+                self.lines.extend(lines(segments));
+            }
+            _ => panic!("not expected here: {frame}"),
+        }
+        self.seq = seq;
+    }
+
+    pub(crate) fn apply_all(&mut self, frames: &[Value]) {
+        for frame in frames {
+            self.apply(frame);
+        }
+    }
+
+    /// Hears on until a place.
+    pub(crate) async fn hear_until(&mut self, socket: &mut Socket, seq: i64) {
+        while self.seq < seq {
+            self.apply(&socket.next().await);
+        }
+    }
+}
+
+/// Segments as frames and REST have them.
+pub(crate) fn lines(segments: &Value) -> Lines {
+    let segments = segments.as_array().unwrap_or_else(|| panic!("{segments}")).iter();
+    let line = |segment: &Value| {
+        let start = segment["absolute_start_time"].as_str().unwrap().to_owned();
+        (start, (segment["text"].clone(), segment["speaker"].clone()))
+    };
+    segments.map(line).collect()
 }

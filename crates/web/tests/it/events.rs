@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use axum::response::Response;
 use http_body_util::BodyExt;
 use roundsman_core::ports::Database;
 use roundsman_web::LiveLimits;
@@ -17,32 +18,41 @@ use crate::app_live::SOON;
 use crate::app_transcripts::{AT_MEET, said};
 
 /// One client's end of a stream of events.
-struct Events {
+pub(crate) struct Events {
     body: Body,
     text: String,
 }
 
 /// One event, field by field.
-type Event = BTreeMap<String, String>;
+pub(crate) type Event = BTreeMap<String, String>;
 
 impl App {
-    async fn events(&self, path: &str, headers: &[(&str, &str)]) -> Events {
-        let mut request = Request::get(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Body::empty()).unwrap();
-        let response = self.router.clone().oneshot(request).await.unwrap();
+    pub(crate) async fn events(&self, path: &str, headers: &[(&str, &str)]) -> Events {
+        let response = self.open(path, headers).await;
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
         Events { body: response.into_body(), text: String::new() }
     }
+
+    /// What a stream of events, which is then not listened to, is answered.
+    pub(crate) async fn opens(&self, path: &str, headers: &[(&str, &str)]) -> u16 {
+        self.open(path, headers).await.status().as_u16()
+    }
+
+    async fn open(&self, path: &str, headers: &[(&str, &str)]) -> Response {
+        let mut request = Request::get(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        self.router.clone().oneshot(request).await.unwrap()
+    }
 }
 
 impl Events {
     /// The next event or comment; `None` when the stream has ended.
-    async fn next(&mut self) -> Option<Event> {
+    pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((event, rest)) = self.text.clone().split_once("\n\n") {
                 let fields = event.lines().filter_map(|line| line.split_once(':'));
@@ -57,7 +67,7 @@ impl Events {
         }
     }
 
-    async fn data(&mut self) -> (Event, Value) {
+    pub(crate) async fn data(&mut self) -> (Event, Value) {
         let event = self.next().await.expect("an event");
         let data = serde_json::from_str(&event["data"]).unwrap_or_else(|_| panic!("{event:?}"));
         (event, data)

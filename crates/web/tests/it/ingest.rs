@@ -202,6 +202,37 @@ async fn whoever_tries_tokens_is_held_back_and_whoever_has_one_is_not() {
     producer.say(&[said(1.0, "Ada", "still heard")]).await;
 }
 
+/// Each may be as large as a message, and there may be many.
+#[tokio::test]
+async fn a_list_of_large_messages_ends_early() {
+    use roundsman_core::ports::{Clock, NewDeadLetter, TranscriptStore};
+    use roundsman_core::transcripts::DEAD_LETTER_BYTES_MAX;
+    let app = App::new();
+    for number in 0..6 {
+        let letter = NewDeadLetter {
+            source: "transcription_segments".to_owned(),
+            entry: number.to_string(),
+            reason: "for a test".to_owned(),
+            deliveries: 5,
+            payload: "x".repeat(DEAD_LETTER_BYTES_MAX),
+        };
+        app.store.put_dead_letters(vec![letter], app.clock.now()).await.unwrap();
+    }
+    let (mut entries, mut pages, mut path) = (Vec::new(), 0, "/ingest/dead-letters".to_owned());
+    loop {
+        let page = app.admin().get(&path).await.expect(200);
+        assert!(page.text.len() < 5 * DEAD_LETTER_BYTES_MAX, "{}", page.text.len());
+        let letters = page.body["dead_letters"].as_array().unwrap().iter();
+        entries.extend(letters.map(|letter| letter["entry"].as_str().unwrap().to_owned()));
+        pages += 1;
+        match page.body["next_before"].as_i64() {
+            Some(before) => path = format!("/ingest/dead-letters?before={before}"),
+            None => break,
+        }
+    }
+    assert_eq!((pages, entries), (2, ["5", "4", "3", "2", "1", "0"].map(str::to_owned).to_vec()));
+}
+
 #[tokio::test]
 async fn the_operator_looks_after_messages_that_could_not_be_taken() {
     use roundsman_core::ports::{NewDeadLetter, TranscriptStore};

@@ -9,7 +9,7 @@ use crate::app_transcripts::{AT_MEET, said, texts};
 #[tokio::test]
 async fn messages_are_answered_in_order_once_they_are_stored() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (ada, _, producer) = app.meeting_of("ada@example.org").await;
     let mut socket = running.socket("/ingest/ws", &[]).await;
     let message = |text: &str| producer.message(json!({"segments": [said(1.0, "Ada", text)]}));
@@ -45,7 +45,7 @@ async fn messages_are_answered_in_order_once_they_are_stored() {
 #[tokio::test]
 async fn a_token_may_be_in_the_handshake() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, _, producer) = app.meeting_of("ada@example.org").await;
     let bearer = format!("Bearer {}", producer.token);
     let mut socket = running.socket("/ingest/ws", &[("authorization", &bearer)]).await;
@@ -59,7 +59,7 @@ async fn a_token_may_be_in_the_handshake() {
 #[tokio::test]
 async fn strangers_are_not_kept() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let mut socket = running.socket("/ingest/ws", &[]).await;
     for n in 1..=10 {
         let refused = socket.ask(json!({"token": "x", "segments": []})).await;
@@ -73,7 +73,7 @@ async fn strangers_are_not_kept() {
 #[tokio::test]
 async fn a_message_that_is_too_large_ends_the_connection() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, _, producer) = app.meeting_of("ada@example.org").await;
     let mut socket = running.socket("/ingest/ws", &[]).await;
     let long: Vec<Value> = (0..3).map(|n| said(f64::from(n), "Ada", &"x".repeat(15_000))).collect();
@@ -85,7 +85,7 @@ async fn a_message_that_is_too_large_ends_the_connection() {
 #[tokio::test]
 async fn what_cannot_be_stored_is_told() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, _, producer) = app.meeting_of("ada@example.org").await;
     let mut socket = running.socket("/ingest/ws", &[]).await;
     app.store.close().await;

@@ -7,7 +7,7 @@ use roundsman_core::ports::Clock;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::app::{App, MEETING_KEY};
+use crate::app::{App, MEETING_KEY, Setup};
 use crate::app_transcripts::{AT_MEET, said};
 
 fn encode(bytes: &[u8]) -> String {
@@ -58,6 +58,12 @@ impl Forge {
         forge(&self.header, &changed, MEETING_KEY)
     }
 
+    fn with_header(&self, name: &str, value: Value) -> Value {
+        let mut header = self.header.clone();
+        header[name] = value;
+        header
+    }
+
     fn headed(&self, header: &Value) -> String {
         forge(header, &self.claims, MEETING_KEY)
     }
@@ -92,6 +98,15 @@ impl Forge {
         changed.chain(without).chain(headers.iter().map(|header| self.headed(header))).collect()
     }
 
+    /// All of them, as they may stand in a message.
+    fn bad(&self) -> Vec<Value> {
+        let odd = [json!(null), json!(7), json!([self.good()]), json!({"x": self.good()})];
+        let texts = self.wrong_words().into_iter().chain(self.wrong_forms());
+        let bad: Vec<Value> = texts.map(Value::from).chain(odd).collect();
+        assert!(bad.len() >= 30, "{}", bad.len());
+        bad
+    }
+
     /// Tokens of another form, or with another signature.
     fn wrong_forms(&self) -> Vec<String> {
         let good = self.good();
@@ -110,6 +125,9 @@ impl Forge {
             format!("{}.{}.{}", parts[0], encode(b"{\"meeting_id\":1}"), parts[2]),
             forge(&self.header, &self.claims, b"another key, as long as the right"),
             forge(&self.header, &self.claims, b""),
+            // Signed with what the file has that the header names, or with a key it brings along.
+            forge(&self.with_header("kid", json!("../../../dev/null")), &self.claims, b""),
+            forge(&self.with_header("jwk", json!({"kty": "oct", "k": ""})), &self.claims, b""),
             good.replacen(&parts[1][..4], "AAAA", 1),
             format!("{good}x"),
             format!(" {good}"),
@@ -119,24 +137,25 @@ impl Forge {
     }
 }
 
+/// A message of somebody with this token.
+fn message(token: &Value) -> Value {
+    json!({"token": token, "uid": "u", "segments": [said(1.0, "Eve", "forged words")]})
+}
+
 #[tokio::test]
 async fn no_token_but_the_right_one_is_taken() {
     let app = App::new();
     let (ada, _, producer) = app.meeting_of("ada@example.org").await;
     let forge = Forge::new(&app, producer.meeting_id).await;
-    let message = |token: Value| json!({"token": token, "uid": "u", "segments": [said(1.0, "Eve", "forged words")]});
-    let bad: Vec<String> = forge.wrong_words().into_iter().chain(forge.wrong_forms()).collect();
-    assert!(bad.len() >= 30, "{}", bad.len());
-    let odd = [json!(null), json!(7), json!([forge.good()]), json!({"x": forge.good()})];
-    for token in bad.into_iter().map(Value::from).chain(odd) {
-        let refused = app.client().post("/ingest/transcription", message(token)).await;
+    for token in forge.bad() {
+        let refused = app.client().post("/ingest/transcription", message(&token)).await;
         refused.expect_problem(401, "unauthorized");
         assert!(!refused.text.contains("forged"), "{}", refused.text);
     }
     assert_eq!(ada.get(AT_MEET).await.expect(200).body["segments"], json!([]));
 
     // Clocks differ a little, and a key id leads nowhere.
-    let traversal = json!({"alg": "HS256", "typ": "JWT", "kid": "../../etc/passwd"});
+    let traversal = forge.with_header("kid", json!("../../etc/passwd"));
     let good = [
         forge.good(),
         forge.with("exp", &json!(forge.now - 29)),
@@ -144,9 +163,39 @@ async fn no_token_but_the_right_one_is_taken() {
         forge.headed(&traversal),
     ];
     for token in good {
-        let answer = app.client().post("/ingest/transcription", message(json!(token))).await;
+        let answer = app.client().post("/ingest/transcription", message(&json!(token))).await;
         assert_eq!(answer.expect(200).body["accepted"], 1);
     }
+}
+
+/// The same on a WebSocket, in messages and in the handshake.
+#[tokio::test]
+async fn no_token_but_the_right_one_is_taken_on_a_socket() {
+    let app = App::with(Setup { body_bytes_max: 256 * 1024, ..Setup::default() });
+    let running = app.serve();
+    let (ada, _, producer) = app.meeting_of("ada@example.org").await;
+    let forge = Forge::new(&app, producer.meeting_id).await;
+    // One who has sent ten in a row is not kept.
+    for tokens in forge.bad().chunks(9) {
+        let mut socket = running.socket("/ingest/ws", &[]).await;
+        for token in tokens {
+            let refused = socket.ask(message(token)).await;
+            let error = (&refused["type"], &refused["error"]);
+            assert_eq!(error, (&json!("error"), &json!("unauthorized")), "{token}");
+        }
+    }
+    let bare = json!({"uid": "u", "segments": [said(1.0, "Eve", "forged words")]});
+    let texts = forge.bad().into_iter().filter_map(|token| token.as_str().map(str::to_owned));
+    // A header has a limit of its own, and no blanks around it.
+    let in_headers = texts.filter(|token| token.len() < 4096 && token.trim() == token);
+    for token in in_headers.chain(["Bearer".to_owned()]) {
+        let bearer = format!("Bearer {token}");
+        let mut socket = running.socket("/ingest/ws", &[("authorization", &bearer)]).await;
+        assert_eq!(socket.ask(bare.clone()).await["error"], "unauthorized", "{token}");
+    }
+    assert_eq!(ada.get(AT_MEET).await.expect(200).body["segments"], json!([]));
+    let mut socket = running.socket("/ingest/ws", &[]).await;
+    assert_eq!(socket.ask(message(&json!(forge.good()))).await["accepted"], 1);
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ fn error(word: &str, details: &Value) -> Value {
 #[tokio::test]
 async fn whoever_has_no_valid_key_is_told_and_closed() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let forged = format!("rmt_1_{}", "0".repeat(64));
     let bearer = format!("Bearer {forged}");
     let cases = [
@@ -51,7 +51,7 @@ async fn whoever_has_no_valid_key_is_told_and_closed() {
 #[tokio::test]
 async fn a_key_may_be_in_a_header_or_in_the_address() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let key = app.token("ada@example.org", &["read"]).await;
     let bearer = format!("Bearer {key}");
     let in_address = format!("/ws?api_key={key}");
@@ -73,7 +73,7 @@ async fn a_key_may_be_in_a_header_or_in_the_address() {
 #[tokio::test]
 async fn a_subscriber_hears_what_is_said_and_how_the_meeting_is() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, bot, producer) = app.meeting_of("ada@example.org").await;
     let key = app.token("ada@example.org", &[]).await;
     let mut socket = running.listen(&key).await;
@@ -106,7 +106,7 @@ async fn a_subscriber_hears_what_is_said_and_how_the_meeting_is() {
 #[tokio::test]
 async fn frames_and_rest_write_an_instant_alike() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (ada, _, producer) = app.meeting_of("ada@example.org").await;
     let mut socket = running.listen(&app.token("ada@example.org", &[]).await).await;
     socket.subscribe().await;
@@ -123,7 +123,7 @@ async fn frames_and_rest_write_an_instant_alike() {
 #[tokio::test]
 async fn nobody_hears_anybody_elses_meeting() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, bot, producer) = app.meeting_of("ada@example.org").await;
     let mut bob = running.listen(&app.token("bob@example.org", &[]).await).await;
     let not_theirs =
@@ -139,7 +139,7 @@ async fn nobody_hears_anybody_elses_meeting() {
 #[tokio::test]
 async fn what_is_wrong_with_some_meetings_does_not_stop_the_others() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, bot, _) = app.meeting_of("ada@example.org").await;
     let mut socket = running.listen(&app.token("ada@example.org", &[]).await).await;
     let meetings = json!([
@@ -172,7 +172,7 @@ async fn what_is_wrong_with_some_meetings_does_not_stop_the_others() {
 #[tokio::test]
 async fn a_client_that_unsubscribes_hears_no_more() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, bot, producer) = app.meeting_of("ada@example.org").await;
     let mut socket = running.listen(&app.token("ada@example.org", &[]).await).await;
     socket.subscribe().await;
@@ -200,7 +200,7 @@ async fn a_client_that_unsubscribes_hears_no_more() {
 #[tokio::test]
 async fn what_is_no_command_is_answered_and_the_socket_stays_open() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let mut socket = running.listen(&app.token("ada@example.org", &[]).await).await;
     let cases = [
         ("", json!({"type": "error", "error": "invalid_json"})),

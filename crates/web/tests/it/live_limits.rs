@@ -6,77 +6,27 @@ use roundsman_core::ports::Database;
 use roundsman_engine::users::TokenWish;
 use roundsman_testkit::eventually;
 use roundsman_web::LiveLimits;
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Error;
 
 use crate::app::{App, Setup};
-use crate::app_live::{Running, SOON, meet};
+use crate::app_live::{SOON, meet};
 use crate::app_transcripts::said;
+use crate::by_hand::{goodbye, masked, open_socket, rest_of};
 
 /// Soon enough to see it in a test, and late enough for a busy machine.
 const SHORTLY: Duration = Duration::from_millis(200);
 
 /// Longer than a busy machine takes to let everybody have their turn.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-fn app_with(live: LiveLimits) -> App {
+pub(crate) fn app_with(live: LiveLimits) -> App {
     App::with(Setup { live, body_bytes_max: 1024 * 1024, ..Setup::default() })
 }
 
-/// A WebSocket by hand, which answers nothing by itself.
-async fn by_hand(running: &Running, key: &str) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    let mut stream = socket.connect(running.address).await.unwrap();
-    let request = format!(
-        "GET /ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
-         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-         x-api-key: {key}\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(timeout(SOON, stream.read_u8()).await.unwrap().unwrap());
-    }
-    let head = String::from_utf8(head).unwrap();
-    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
-    assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "the answer that the standard names");
-    assert!(!head.to_lowercase().contains("sec-websocket-extensions"), "no compression");
-    stream
-}
-
-/// A text as a client must send it: with a mask, here of zeros.
-fn masked(text: &str) -> Vec<u8> {
-    let length = u8::try_from(text.len()).unwrap();
-    assert!(length < 126);
-    let mut frame = vec![0x81, 0x80 | length, 0, 0, 0, 0];
-    frame.extend(text.bytes());
-    frame
-}
-
-/// Everything until the server closes.
-async fn rest_of(stream: &mut TcpStream) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    timeout(SOON, stream.read_to_end(&mut bytes)).await.expect("the server closes").unwrap();
-    bytes
-}
-
-/// The code and reason of a close frame at the end of what a server sent.
-fn goodbye(bytes: &[u8]) -> (u16, String) {
-    for start in (0..bytes.len().saturating_sub(3)).rev() {
-        let length = usize::from(bytes[start + 1]);
-        if bytes[start] == 0x88 && start + 2 + length == bytes.len() {
-            let code = u16::from_be_bytes([bytes[start + 2], bytes[start + 3]]);
-            return (code, String::from_utf8_lossy(&bytes[start + 4..]).into_owned());
-        }
-    }
-    panic!("no end in {:?}", String::from_utf8_lossy(bytes));
-}
-
-async fn hits(app: &App, limit: &str) -> bool {
+pub(crate) async fn hits(app: &App, limit: &str) -> bool {
     let metrics = app.admin().get("/metrics").await.expect(200);
     metrics.text.contains(&format!("roundsman_limit_hits_total{{limit=\"{limit}\"}}"))
 }
@@ -84,10 +34,10 @@ async fn hits(app: &App, limit: &str) -> bool {
 #[tokio::test]
 async fn a_client_that_does_not_answer_a_ping_is_closed_with_its_place() {
     let app = app_with(LiveLimits { ping_every: PATIENCE / 2, ..LiveLimits::default() });
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, bot, _) = app.meeting_of("ada@example.org").await;
     let key = app.token("ada@example.org", &[]).await;
-    let mut silent = by_hand(&running, &key).await;
+    let mut silent = open_socket(running.address, &key).await;
     let wish = json!({"action": "subscribe", "meetings": [{"meeting_id": bot.meeting_id}]});
     silent.write_all(&masked(&wish.to_string())).await.unwrap();
     let (code, reason) = goodbye(&rest_of(&mut silent).await);
@@ -105,39 +55,9 @@ async fn a_client_that_does_not_answer_a_ping_is_closed_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_closed_and_others_hear_everything() {
-    let app = app_with(LiveLimits { send_max: PATIENCE, ..LiveLimits::default() });
-    let running = app.serve().await;
-    let (_, bot, producer) = app.meeting_of("ada@example.org").await;
-    let key = app.token("ada@example.org", &[]).await;
-    let mut stuck = by_hand(&running, &key).await;
-    let wish = json!({"action": "subscribe", "meetings": [{"meeting_id": bot.meeting_id}]});
-    stuck.write_all(&masked(&wish.to_string())).await.unwrap();
-    let mut reader = running.listen(&key).await;
-    let mut heard = reader.subscribe().await;
-    // More than all the buffers between the two can hold.
-    for round in 0..30 {
-        let text = format!("{round} {}", "x".repeat(15_000));
-        let segments: Vec<Value> =
-            (0..20).map(|n| said(f64::from(n) * 2.0, "Ada", &text)).collect();
-        let answer = producer.say(&segments).await;
-        // A large message is told in more than one frame.
-        let last = answer["seq"].as_i64().unwrap();
-        while heard < last {
-            heard += 1;
-            assert_eq!(reader.next().await["seq"], heard, "others hear everything");
-        }
-    }
-    let closed = eventually(SOON, async || hits(&app, "live_too_slow").await.then_some(()));
-    closed.await.expect("it is closed");
-    let end = rest_of(&mut stuck).await;
-    assert!(!end.is_empty(), "what it was sent before is there");
-}
-
-#[tokio::test]
 async fn a_key_has_so_many_connections_and_no_more() {
     let app = app_with(LiveLimits { connections_per_key_max: 1, ..LiveLimits::default() });
-    let running = app.serve().await;
+    let running = app.serve();
     let key = app.token("ada@example.org", &[]).await;
     let mut first = running.listen(&key).await;
     assert_eq!(first.ask(json!({"action": "ping"})).await["type"], "pong");
@@ -160,7 +80,7 @@ async fn a_key_has_so_many_connections_and_no_more() {
 #[tokio::test]
 async fn a_node_has_so_many_connections_and_no_more() {
     let app = app_with(LiveLimits { connections_max: 1, ..LiveLimits::default() });
-    let running = app.serve().await;
+    let running = app.serve();
     let key = app.token("ada@example.org", &[]).await;
     let mut first = running.listen(&key).await;
     assert_eq!(first.ask(json!({"action": "ping"})).await["type"], "pong");
@@ -177,7 +97,7 @@ async fn a_node_has_so_many_connections_and_no_more() {
 #[tokio::test]
 async fn a_connection_has_so_many_subscriptions_and_no_more() {
     let app = app_with(LiveLimits { subscriptions_max: 1, ..LiveLimits::default() });
-    let running = app.serve().await;
+    let running = app.serve();
     let (ada, first, _) = app.meeting_of("ada@example.org").await;
     app.allow_bots("ada@example.org", 2).await;
     let second = app.start_bot(&ada, "bbb-bbbb-bbb").await;
@@ -197,7 +117,7 @@ async fn a_connection_has_so_many_subscriptions_and_no_more() {
 #[tokio::test]
 async fn commands_have_a_pace_and_a_size() {
     let app = app_with(LiveLimits { commands_per_sec_max: 3, ..LiveLimits::default() });
-    let running = app.serve().await;
+    let running = app.serve();
     let key = app.token("ada@example.org", &[]).await;
     let mut hasty = running.listen(&key).await;
     for _ in 0..3 {
@@ -210,13 +130,13 @@ async fn commands_have_a_pace_and_a_size() {
     large.send_text(&format!("{{\"action\":\"{}\"}}", "x".repeat(17 * 1024))).await;
     assert_eq!(large.closed().await.0, 1009);
     // A frame that claims to be huge is refused before it is there.
-    let mut liar = by_hand(&running, &key).await;
+    let mut liar = open_socket(running.address, &key).await;
     liar.write_all(&[0x81, 0xff, 0, 0, 0, 0, 0x40, 0, 0, 0, 1, 2, 3, 4]).await.unwrap();
     assert_eq!(goodbye(&rest_of(&mut liar).await).0, 1009);
-    let mut unmasked = by_hand(&running, &key).await;
+    let mut unmasked = open_socket(running.address, &key).await;
     unmasked.write_all(b"\x81\x02{}").await.unwrap();
     assert_eq!(goodbye(&rest_of(&mut unmasked).await).0, 1002);
-    let mut compressed = by_hand(&running, &key).await;
+    let mut compressed = open_socket(running.address, &key).await;
     compressed.write_all(&[0xc1, 0x80, 0, 0, 0, 0]).await.unwrap();
     assert_eq!(goodbye(&rest_of(&mut compressed).await).0, 1002);
 }
@@ -224,7 +144,7 @@ async fn commands_have_a_pace_and_a_size() {
 #[tokio::test]
 async fn a_key_that_opens_nothing_any_more_is_closed() {
     let app = app_with(LiveLimits { recheck_every: SHORTLY, ..LiveLimits::default() });
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, _, producer) = app.meeting_of("ada@example.org").await;
     let key = app.token("ada@example.org", &[]).await;
     let (mut revoked, mut stays) = (running.listen(&key).await, {
@@ -251,7 +171,7 @@ async fn a_key_that_opens_nothing_any_more_is_closed() {
 #[tokio::test]
 async fn a_key_that_ends_is_closed() {
     let app = app_with(LiveLimits { recheck_every: SHORTLY, ..LiveLimits::default() });
-    let running = app.serve().await;
+    let running = app.serve();
     app.meeting_of("ada@example.org").await;
     let user = app.state.users.user_by_email("ada@example.org").await.unwrap().id;
     let wish = TokenWish { expires_in: Some(Duration::from_secs(60)), ..TokenWish::default() };
@@ -268,7 +188,7 @@ async fn a_key_that_ends_is_closed() {
 #[tokio::test]
 async fn a_revoked_key_opens_nothing_new_even_before_it_is_closed() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     app.meeting_of("ada@example.org").await;
     let key = app.token("ada@example.org", &[]).await;
     let mut socket = running.listen(&key).await;
@@ -286,7 +206,7 @@ async fn a_revoked_key_opens_nothing_new_even_before_it_is_closed() {
 #[tokio::test]
 async fn a_server_that_stops_says_so_and_waits_for_its_sockets() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     app.meeting_of("ada@example.org").await;
     let mut socket = running.listen(&app.token("ada@example.org", &[]).await).await;
     socket.subscribe().await;

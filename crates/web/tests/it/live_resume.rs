@@ -1,20 +1,18 @@
 //! Coming back to `/ws`: nothing is missed and nothing is told twice.
 
+use std::time::Duration;
+
+use roundsman_core::ports::{Clock, JobStore, PruneRequest};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::app_bots::MEET;
+use crate::app_live::{Known, lines, since};
 use crate::app_transcripts::{AT_MEET, said};
-
-fn since(seq: i64) -> Value {
-    let meeting = json!({"platform": "google_meet", "native_id": MEET, "since": seq});
-    json!({"action": "subscribe", "meetings": [meeting]})
-}
 
 #[tokio::test]
 async fn a_client_that_comes_back_gets_exactly_what_it_missed() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (_, _, producer) = app.meeting_of("ada@example.org").await;
     let key = app.token("ada@example.org", &[]).await;
     let mut first = running.listen(&key).await;
@@ -49,7 +47,7 @@ async fn a_client_that_comes_back_gets_exactly_what_it_missed() {
 #[tokio::test]
 async fn a_read_and_the_frames_after_it_are_the_next_read() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (ada, _, producer) = app.meeting_of("ada@example.org").await;
     producer.say(&[said(1.0, "Ada", "one"), said(3.0, "Ada", "two")]).await;
     let before = ada.get(&format!("{AT_MEET}?dedupe=false")).await.expect(200).body;
@@ -62,34 +60,16 @@ async fn a_read_and_the_frames_after_it_are_the_next_read() {
         .expect(200);
     let after = ada.get(&format!("{AT_MEET}?dedupe=false")).await.expect(200).body;
 
-    let mut lines = std::collections::BTreeMap::new();
-    for segment in before["segments"].as_array().unwrap() {
-        let text = (segment["text"].clone(), segment["speaker"].clone());
-        lines.insert(segment["absolute_start_time"].as_str().unwrap().to_owned(), text);
-    }
-    loop {
-        let frame = socket.next().await;
-        for segment in frame["payload"]["segments"].as_array().unwrap() {
-            let text = (segment["text"].clone(), segment["speaker"].clone());
-            lines.insert(segment["absolute_start_time"].as_str().unwrap().to_owned(), text);
-        }
-        if frame["seq"] == after["seq"] {
-            break;
-        }
-    }
-    let shown: Vec<_> = after["segments"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|segment| (segment["text"].clone(), segment["speaker"].clone()))
-        .collect();
-    assert_eq!(lines.into_values().collect::<Vec<_>>(), shown);
+    let mut known = Known::at(before["seq"].as_i64().unwrap());
+    known.lines = lines(&before["segments"]);
+    known.hear_until(&mut socket, after["seq"].as_i64().unwrap()).await;
+    assert_eq!(known.lines, lines(&after["segments"]));
 }
 
 #[tokio::test]
 async fn a_place_that_is_gone_is_answered_with_the_whole() {
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (ada, bot, producer) = app.meeting_of("ada@example.org").await;
     producer.say(&[said(1.0, "Ada", "one"), said(3.0, "Ada", "two")]).await;
     let seq = ada.get(AT_MEET).await.expect(200).body["seq"].as_i64().unwrap();
@@ -106,4 +86,59 @@ async fn a_place_that_is_gone_is_answered_with_the_whole() {
     assert_eq!(reset["seq"], seq);
     producer.say(&[said(5.0, "Ada", "three")]).await;
     assert_eq!(socket.next().await["seq"], seq + 1);
+}
+
+/// Frames that were stored until now are kept no longer, as after ten minutes.
+async fn forget_frames(app: &App) {
+    app.clock.advance(Duration::from_mins(10));
+    let never = app.clock.now() - Duration::from_hours(24 * 365);
+    let request = PruneRequest {
+        completed_before: never,
+        failed_before: never,
+        cancelled_before: never,
+        idempotency_before: never,
+        frames_before: app.clock.now(),
+        rows_max: 100_000,
+    };
+    app.store.prune(request).await.unwrap();
+}
+
+/// T-17: whoever was away for too long.
+#[tokio::test]
+async fn a_place_that_is_too_old_is_answered_with_the_whole() {
+    let app = App::new();
+    let running = app.serve();
+    let (ada, bot, producer) = app.meeting_of("ada@example.org").await;
+    let key = app.token("ada@example.org", &[]).await;
+    let mut first = running.listen(&key).await;
+    let mut known = Known::at(first.subscribe().await);
+    producer.say(&[said(1.0, "Ada", "one"), said(3.0, "Ada", "two")]).await;
+    known.apply(&first.next().await);
+    let heard = known.seq;
+    drop(first);
+    for text in ["three", "three and", "three and more"] {
+        producer.say(&[said(5.0, "Ada", text)]).await;
+    }
+    forget_frames(&app).await;
+
+    let mut again = running.listen(&key).await;
+    let subscribed = again.ask(since(heard)).await;
+    assert_eq!(subscribed["type"], "subscribed");
+    let reset = again.next().await;
+    assert_eq!(
+        (&reset["type"], &reset["meeting"]["id"], &reset["seq"]),
+        (&json!("transcript.reset"), &json!(bot.meeting_id), &json!(heard + 3))
+    );
+    known.apply(&reset);
+    let read = |ada: &crate::app::Client| {
+        let ada = ada.clone();
+        async move { ada.get(&format!("{AT_MEET}?dedupe=false")).await.expect(200).body }
+    };
+    let shown: Value = read(&ada).await;
+    assert_eq!((known.resets, &known.lines), (1, &lines(&shown["segments"])));
+    // From there on all is as ever.
+    producer.say(&[said(7.0, "Ada", "four")]).await;
+    known.hear_until(&mut again, heard + 4).await;
+    assert_eq!((known.resets, known.leaps), (1, 0));
+    assert_eq!(known.lines, lines(&read(&ada).await["segments"]));
 }

@@ -117,7 +117,7 @@ async fn a_bots_token_is_in_no_line_of_the_log_and_in_no_answer() {
 async fn a_key_in_an_address_and_the_secret_of_a_link_are_not_logged() {
     let log = Log::start();
     let app = App::new();
-    let running = app.serve().await;
+    let running = app.serve();
     let (ada, _, producer) = app.meeting_of("ada@example.org").await;
     let key = app.token("ada@example.org", &[]).await;
     let mut listener = running.socket(&format!("/ws?api_key={key}"), &[]).await;

@@ -42,6 +42,24 @@ async fn ready_means_that_every_loop_makes_progress() {
     assert_eq!(leaving.body["checks"][0]["ok"], false);
 }
 
+/// Redis may be away for as long as it likes.
+#[tokio::test]
+async fn a_loop_that_may_fail_is_shown_and_makes_nobody_unready() {
+    let app = App::new();
+    let pulse = app.health.register_trying("streams", Duration::from_secs(15));
+    app.clock.advance(Duration::from_mins(5));
+    pulse.failed(&"Redis is away");
+    let ready = app.client().get("/readyz").await.expect(200);
+    let check = json!({"name": "loop:streams", "ok": true, "reason": "no progress for 300 s"});
+    assert_eq!((&ready.body["ready"], &ready.body["checks"][2]), (&json!(true), &check));
+    pulse.beat();
+    let ready = app.client().get("/readyz").await.expect(200);
+    assert_eq!(ready.body["checks"][2]["reason"], json!(null));
+    // It does not even try: that is a fault of our own.
+    app.clock.advance(Duration::from_secs(46));
+    app.client().get("/readyz").await.expect(503);
+}
+
 #[tokio::test]
 async fn ready_means_that_the_database_takes_writes() {
     let app = App::new();

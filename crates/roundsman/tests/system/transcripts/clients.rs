@@ -98,7 +98,7 @@ async fn a_client_that_follows_the_documentation_misses_nothing() {
         producer.wait_for_more(MESSAGES).await?;
         let url = site.base_url().replacen("http", "ws", 1) + "/ws";
         let mut socket = connect(&url, Some(&user.key)).await?;
-        subscribe(&mut socket, room.id, known.seq).await?;
+        subscribe(&mut socket, room.id, Some(known.seq)).await?;
         producer.wait_for_more(MESSAGES).await?;
         Ok((known, socket))
     }

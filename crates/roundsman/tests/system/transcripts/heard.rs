@@ -25,7 +25,7 @@ pub(super) type Key = (String, i64);
 /// What is known of a meeting.
 pub(super) type Lines = BTreeMap<Key, Content>;
 
-type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
+pub(super) type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 
 /// What a frame must tell of when it changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,8 +146,12 @@ fn handshake(url: &str, key: Option<&str>) -> Result<Request> {
 }
 
 /// Asks to hear of a meeting.
-pub(super) async fn subscribe(socket: &mut Socket, meeting: i64, since: i64) -> Result<()> {
-    let meetings = json!([{"meeting_id": meeting, "since": since}]);
+pub(super) async fn subscribe(socket: &mut Socket, meeting: i64, since: Option<i64>) -> Result<()> {
+    let mut wish = json!({"meeting_id": meeting});
+    if let Some(since) = since {
+        wish["since"] = json!(since);
+    }
+    let meetings = json!([wish]);
     let command = json!({"action": "subscribe", "meetings": meetings}).to_string();
     Ok(socket.send(Message::text(command)).await?)
 }
@@ -174,7 +178,7 @@ async fn follow(url: &str, key: &str, meeting: i64, state: &Mutex<State>) {
 async fn listen(url: &str, key: &str, meeting: i64, state: &Mutex<State>) -> Result<()> {
     let mut socket = connect(url, Some(key)).await?;
     let since = lock(state).seq;
-    subscribe(&mut socket, meeting, since).await?;
+    subscribe(&mut socket, meeting, Some(since)).await?;
     loop {
         let frame = next(&mut socket).await?;
         let mut state = lock(state);

@@ -7,10 +7,14 @@
 mod bot;
 mod clients;
 mod heard;
+mod keys;
 pub(crate) mod kill;
 mod nodes;
+mod outages;
 mod producer;
 mod redis_faults;
 mod redis_look;
 mod room;
 mod secrets;
+mod shutdown;
+mod stalled;

@@ -26,7 +26,7 @@ const MESSAGES_BETWEEN: usize = 8;
 /// Messages by HTTP while Redis stands still.
 const MESSAGES_MEANWHILE: usize = 4;
 /// Nothing becomes final within a test, so that the hash in Redis has everything.
-const NEVER_SECS: &str = "1000";
+pub(super) const NEVER_SECS: &str = "1000";
 
 #[tokio::test]
 async fn whatever_happens_to_redis_every_word_is_there() {
@@ -116,7 +116,7 @@ async fn torment(
 }
 
 /// What others read in Redis is what is live.
-async fn rebuilt(look: &RedisLook, room: &Room, lines: &Lines) -> Result<()> {
+pub(super) async fn rebuilt(look: &RedisLook, room: &Room, lines: &Lines) -> Result<()> {
     let mut said: Vec<&str> = lines.values().map(|line| &*line.text).collect();
     said.sort_unstable();
     let mut last = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, cmd};
 use roundsman_testkit::eventually;
@@ -98,6 +98,42 @@ impl RedisLook {
         });
         let quiet = quiet.await;
         quiet.with_context(|| format!("the stream is not read to its end: {:?}", self.url))
+    }
+
+    /// Redis runs out of memory and throws away whatever it has, streams included.
+    pub(super) async fn evict_everything(&self) -> Result<()> {
+        let set = async |name: &str, value: &str| -> Result<()> {
+            self.query(cmd("CONFIG").arg("SET").arg(name).arg(value)).await
+        };
+        set("maxmemory-policy", "allkeys-random").await?;
+        set("maxmemory", "1").await?;
+        // Every command makes room first; writes are refused meanwhile.
+        let empty = eventually(OVER_WITHIN, async || {
+            let keys: u64 = self.query(&cmd("DBSIZE")).await.ok()?;
+            (keys == 0).then_some(())
+        });
+        empty.await.context("not everything was evicted")?;
+        set("maxmemory", "0").await?;
+        set("maxmemory-policy", "noeviction").await?;
+        let stats: String = self.query(cmd("INFO").arg("stats")).await?;
+        let evicted = stats.lines().find_map(|line| line.strip_prefix("evicted_keys:"));
+        let evicted: u64 = evicted.context("no count")?.trim().parse()?;
+        ensure!(evicted > 0, "nothing was evicted");
+        Ok(())
+    }
+
+    /// Keys that match end now, as if their time were over.
+    pub(super) async fn expire(&self, pattern: &str) -> Result<usize> {
+        let keys: Vec<String> = self.query(cmd("KEYS").arg(pattern)).await?;
+        for key in &keys {
+            let _: u64 = self.query(cmd("PEXPIRE").arg(key).arg(1)).await?;
+        }
+        let gone = eventually(OVER_WITHIN, async || {
+            let left: Vec<String> = self.query(cmd("KEYS").arg(pattern)).await.ok()?;
+            left.is_empty().then_some(())
+        });
+        gone.await.context("keys do not expire")?;
+        Ok(keys.len())
     }
 
     /// The live segments of a meeting, as others read them.

@@ -34,7 +34,7 @@ async fn no_secret_of_a_transcript_is_logged() {
 
         let url = site.base_url().replacen("http", "ws", 1) + "/ws?api_key=";
         let mut socket = connect(&format!("{url}{}", user.key), None).await?;
-        subscribe(&mut socket, room.id, 0).await?;
+        subscribe(&mut socket, room.id, Some(0)).await?;
         ensure!(next(&mut socket).await?["type"] == "subscribed");
         // Whatever it is told, it is not let in.
         if let Ok(mut stranger) = connect(&format!("{url}{STRANGE_KEY}"), None).await {
