@@ -169,14 +169,12 @@ mod tests {
         };
         let token: Secret = serde_json::from_value(json!("t")).unwrap();
         let (teller, work) = Teller::new(parts, token);
-        let working = tokio::spawn(work);
         for number in 0..events {
             let what = What::SessionEnd { end_timestamp: number.to_string() };
             let (uid, platform) = ("u".to_owned(), "p".to_owned());
             teller.tell(&Event { what, uid, platform, meeting_id: 7 });
         }
-        teller.finish(clock.as_ref()).await;
-        working.await.unwrap();
+        tokio::join!(work, teller.finish(clock.as_ref()));
         let taken = transport.taken.lock().unwrap();
         taken.iter().map(|message| message["end_timestamp"].clone()).collect()
     }
