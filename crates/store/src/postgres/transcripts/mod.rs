@@ -1,7 +1,7 @@
 //! What is said: one file per group of operations, and what several of them share.
 //!
 //! Invariants:
-//! - whoever changes what is said in a meeting holds its lock ([`lock_meetings`]), so that changes
+//! - whoever changes what is said in a meeting holds its lock ([`lock_meeting`]), so that changes
 //!   of one meeting happen one after the other, on whatever node; several locks are taken in
 //!   ascending order, before any row is;
 //! - a lease that guards a change is held before the lock;
