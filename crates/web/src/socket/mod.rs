@@ -6,7 +6,10 @@
 
 mod handshake;
 
+use std::future::poll_fn;
 use std::ops::Range;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -167,10 +170,17 @@ async fn within(
     limit: Duration,
     sending: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Broken> {
-    match tokio::time::timeout(limit, sending).await {
-        Ok(sent) => sent.map_err(Broken::from),
-        Err(_) => Err(Broken::TooSlow),
-    }
+    let mut sending = pin!(sending);
+    // Nearly always it is taken at once, and then nobody needs a timer.
+    let sent = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await;
+    let sent = match sent {
+        Poll::Ready(sent) => sent,
+        Poll::Pending => match tokio::time::timeout(limit, sending).await {
+            Ok(sent) => sent,
+            Err(_) => return Err(Broken::TooSlow),
+        },
+    };
+    sent.map_err(Broken::from)
 }
 
 /// The pieces of a text of this length. An empty text is one empty piece.
