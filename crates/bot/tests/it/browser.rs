@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::process::{BotOptions, BotProcess};
-use crate::server::Server;
+use crate::server::{Server, TOLD};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const NAME: &str = "Ann's bot 🤖";
@@ -110,6 +110,7 @@ async fn a_guest_waits_joins_listens_and_leaves() -> Result<()> {
     assert_eq!(scene.meeting.guest(NAME), Some(GuestState::Left), "it clicked to leave");
     let life = ["started", "joining", "awaiting_admission", "joined", "stopping", "exited"];
     assert_eq!(scene.server.life(), life);
+    assert!(scene.server.count(TOLD) > 0, "the server was told what is said");
 
     let events = scene.bot.events();
     assert_eq!(events[0]["type"], "session_start");

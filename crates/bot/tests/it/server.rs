@@ -18,6 +18,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 pub(crate) const TOKEN: &str = "rmb_for_tests";
+/// The name of a report that tells what is said.
+pub(crate) const TOLD: &str = "/ingest/transcription";
 const LIMIT: Duration = Duration::from_secs(30);
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
@@ -87,10 +89,10 @@ impl Server {
         self.shared.reports.borrow().clone()
     }
 
-    /// The names of all reports but heartbeats, in order.
+    /// The names of all reports but heartbeats and what is told of the meeting, in order.
     pub(crate) fn life(&self) -> Vec<String> {
         let names = self.reports().into_iter().map(|report| report.what);
-        names.filter(|what| what != "heartbeat").collect()
+        names.filter(|what| what != "heartbeat" && what != TOLD).collect()
     }
 
     pub(crate) fn count(&self, what: &str) -> usize {
