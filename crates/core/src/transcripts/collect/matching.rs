@@ -33,12 +33,20 @@ impl Matches {
             (0..told.len()).filter(|place| matches.by_name[*place].is_none()).collect();
         // What has moved before and is told again as it was comes first, because what others have
         // changed meanwhile may have made another one closer. In this order nobody takes the only
-        // one that is left for somebody else.
-        moved.sort_by_key(|place| told[*place].start_ms);
+        // one that is left for somebody else. What a message tells twice is, in the end, what it
+        // tells last.
+        let is_last = |place: usize| {
+            let mut later = told[place + 1..].iter().filter(|later| later.segment_id.is_none());
+            !later.any(|later| later.start_ms == told[place].start_ms)
+        };
+        moved.sort_by_key(|place| (!is_last(*place), told[*place].start_ms));
         for place in moved {
             let start_ms = told[place].start_ms;
+            if matches.by_start.contains_key(&start_ms) {
+                continue;
+            }
             let same = |(_, known): &(usize, &Known)| as_it_was(known, place);
-            let candidates = matches.neighbours(known, &told[place]).filter(same);
+            let candidates = matches.within_reach(known, &told[place]).filter(same);
             let earliest = candidates.min_by_key(|(_, known)| known.segment.start_ms);
             if let Some((index, _)) = earliest {
                 matches.moved_to(start_ms, index);
@@ -85,10 +93,20 @@ impl Matches {
         known: &'a [Known],
         told: &'a ToldSegment,
     ) -> impl Iterator<Item = (usize, &'a Known)> {
-        known.iter().enumerate().filter(|(index, known)| {
+        self.within_reach(known, told).filter(|(_, known)| overlaps(&known.segment, told))
+    }
+
+    /// Those whose start this may have moved from, wherever they end.
+    fn within_reach<'a>(
+        &'a self,
+        known: &'a [Known],
+        told: &'a ToldSegment,
+    ) -> impl Iterator<Item = (usize, &'a Known)> {
+        known.iter().enumerate().filter(|(index, Known { segment, .. })| {
             told.segment_id.is_none()
+                && segment.segment_id.is_none()
                 && !self.spoken_for.contains(index)
-                && is_close(&known.segment, told)
+                && (segment.start_ms - told.start_ms).abs() <= START_SHIFT_MS_MAX
         })
     }
 }
@@ -104,11 +122,9 @@ fn named(known: &[Known], told: &ToldSegment) -> Option<usize> {
 }
 
 /// Most of the shorter one must be in both.
-fn is_close(segment: &Segment, told: &ToldSegment) -> bool {
+fn overlaps(segment: &Segment, told: &ToldSegment) -> bool {
     let end_ms = segment.content.end_ms;
     let both = end_ms.min(told.end_ms) - segment.start_ms.max(told.start_ms);
     let shorter = (end_ms - segment.start_ms).min(told.end_ms - told.start_ms);
-    segment.segment_id.is_none()
-        && (segment.start_ms - told.start_ms).abs() <= START_SHIFT_MS_MAX
-        && both * 2 > shorter
+    both * 2 > shorter
 }

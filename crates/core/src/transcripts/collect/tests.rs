@@ -54,6 +54,17 @@ fn what_a_message_changes_and_changes_back_is_as_it_was() {
 }
 
 #[test]
+fn a_start_told_twice_in_a_message_is_found_again_by_its_last_word() {
+    let before = vec![told(1012, 2500, "hello"), told(1020, 2500, "there")];
+    // The last one ends before the segment begins that it is about, which therefore ends as early as
+    // it can, and has little in common with what is told.
+    let twice = vec![told(1000, 2500, "there"), told(1000, 1001, "")];
+    let (_, changes) = tell(&[(1, before.clone()), (2, twice.clone())]);
+    let (known, changes_again) = tell(&[(1, before), (2, twice.clone()), (3, twice)]);
+    assert_eq!(changes_again, changes, "{known:?}");
+}
+
+#[test]
 fn an_older_telling_never_replaces_a_newer_one() {
     let versions = [(3, "third"), (1, "first"), (2, "second")];
     let messages: Vec<_> =
