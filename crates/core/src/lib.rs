@@ -5,11 +5,14 @@
 //! other crates reach time, storage and messages, and are implemented elsewhere.
 
 pub mod bots;
+pub mod daily;
 pub mod effects;
 pub mod failpoint;
 pub mod jobs;
 pub mod limits;
 pub mod ports;
+pub mod presence;
+pub mod recordings;
 pub mod time;
 pub mod transcripts;
 pub mod users;

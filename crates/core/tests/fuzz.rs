@@ -8,13 +8,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
+#[path = "../../../fuzz/src/daily.rs"]
+mod daily;
 #[path = "../../../fuzz/src/ingest_message.rs"]
 mod ingest_message;
 #[path = "../../../fuzz/src/transcription_filter.rs"]
 mod transcription_filter;
 
 /// Pieces that mean something to one of the targets.
-const PIECES: [&str; 22] = [
+const PIECES: [&str; 27] = [
     "\"",
     "\\",
     "\\u0000",
@@ -37,6 +39,11 @@ const PIECES: [&str; 22] = [
     "\"text\"",
     "\"start\"",
     "\"segment_id\"",
+    "\"payload\"",
+    "\"room\"",
+    "\"id\"",
+    "\"data\"",
+    "\"total_count\"",
 ];
 
 #[derive(Debug, Clone)]
@@ -101,6 +108,9 @@ fn any_input(target: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
 
 #[test]
 fn every_seed_holds() {
+    for seed in seeds("daily") {
+        daily::check(&seed);
+    }
     for seed in seeds("ingest_message") {
         ingest_message::check(&seed);
     }
@@ -111,6 +121,11 @@ fn every_seed_holds() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    #[test]
+    fn events_and_answers_like_the_seeds_hold(input in any_input("daily")) {
+        daily::check(&input);
+    }
 
     #[test]
     fn messages_like_the_seeds_hold(input in any_input("ingest_message")) {

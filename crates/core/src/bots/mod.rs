@@ -36,4 +36,4 @@ pub use platform::{InvalidMeetingId, MeetingAddress, Platform, UnknownPlatform};
 pub use record::{Bot, BotConfig, BotRecord, BotWish, Meeting, NewBot, StopWish};
 pub use status::{BotStatus, Stage, UnknownStatus};
 pub use sweep::{BotClock, BotTimeouts, Overdue, overdue};
-pub use wire::{meeting_body, meeting_url};
+pub use wire::{meeting_body, meeting_url, vexa_status};

@@ -2,18 +2,24 @@
 
 use std::fmt;
 
-/// A meeting platform that bots can attend.
+use crate::presence::{DAILY, RoomName};
+
+/// A meeting platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Platform {
     GoogleMeet,
     Zoom,
     Teams,
+    /// Its meetings are attended by nobody's bot: it tells itself who is there, and records.
+    Daily,
 }
 
-/// The text names no platform.
+/// The text names no platform, or none that will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("platform must be one of google_meet, zoom, teams")]
-pub struct UnknownPlatform;
+#[error("platform must be one of {permitted}")]
+pub struct UnknownPlatform {
+    permitted: &'static str,
+}
 
 /// The text cannot name a meeting on that platform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,18 +27,33 @@ pub struct UnknownPlatform;
 pub struct InvalidMeetingId(pub &'static str);
 
 impl Platform {
-    pub const ALL: [Platform; 3] = [Platform::GoogleMeet, Platform::Zoom, Platform::Teams];
+    pub const ALL: [Platform; 4] =
+        [Platform::GoogleMeet, Platform::Zoom, Platform::Teams, Platform::Daily];
+    /// Those that bots can attend.
+    pub const ATTENDED: [Platform; 3] = [Platform::GoogleMeet, Platform::Zoom, Platform::Teams];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Platform::GoogleMeet => "google_meet",
             Platform::Zoom => "zoom",
             Platform::Teams => "teams",
+            Platform::Daily => DAILY,
         }
     }
 
     pub fn parse(text: &str) -> Result<Self, UnknownPlatform> {
-        Platform::ALL.into_iter().find(|platform| platform.as_str() == text).ok_or(UnknownPlatform)
+        let unknown = UnknownPlatform { permitted: "google_meet, zoom, teams, daily" };
+        Platform::ALL.into_iter().find(|platform| platform.as_str() == text).ok_or(unknown)
+    }
+
+    /// The same for a platform that bots can attend.
+    pub fn parse_attended(text: &str) -> Result<Self, UnknownPlatform> {
+        let unknown = UnknownPlatform { permitted: "google_meet, zoom, teams" };
+        Platform::parse(text).ok().filter(|platform| platform.is_attended()).ok_or(unknown)
+    }
+
+    pub fn is_attended(self) -> bool {
+        Platform::ATTENDED.contains(&self)
     }
 }
 
@@ -69,16 +90,18 @@ impl MeetingAddress {
         Ok(MeetingAddress { platform, native_id: native_id.to_owned(), passcode })
     }
 
-    /// The address a person would open.
-    pub fn url(&self) -> String {
+    /// The address a person would open. Where a room of Daily is depends on whose it is.
+    pub fn url(&self) -> Option<String> {
         let id = &self.native_id;
-        match (self.platform, &self.passcode) {
+        let url = match (self.platform, &self.passcode) {
             (Platform::GoogleMeet, _) => format!("https://meet.google.com/{id}"),
             (Platform::Zoom, None) => format!("https://zoom.us/j/{id}"),
             (Platform::Zoom, Some(code)) => format!("https://zoom.us/j/{id}?pwd={code}"),
             (Platform::Teams, None) => format!("https://teams.live.com/meet/{id}"),
             (Platform::Teams, Some(code)) => format!("https://teams.live.com/meet/{id}?p={code}"),
-        }
+            (Platform::Daily, _) => return None,
+        };
+        Some(url)
     }
 }
 
@@ -96,7 +119,10 @@ fn check_id(platform: Platform, id: &str) -> Result<(), InvalidMeetingId> {
         Platform::Teams if !digits(10..=15) => {
             Err(InvalidMeetingId("Teams meeting ID must be 10-15 digits only (not a full URL)"))
         }
-        Platform::GoogleMeet | Platform::Zoom | Platform::Teams => Ok(()),
+        Platform::Daily if RoomName::new(id).is_err() => {
+            Err(InvalidMeetingId("Daily room name must be 1-128 letters, digits, '-' and '_'"))
+        }
+        Platform::GoogleMeet | Platform::Zoom | Platform::Teams | Platform::Daily => Ok(()),
     }
 }
 
@@ -123,6 +149,7 @@ fn check_passcode(platform: Platform, passcode: &str) -> Result<(), InvalidMeeti
         {
             Err(InvalidMeetingId("Zoom passcode must be 1-64 letters, digits, '.', '_' or '-'"))
         }
+        Platform::Daily => Err(InvalidMeetingId("Passcode is not supported for Daily rooms")),
         Platform::Zoom | Platform::Teams => Ok(()),
     }
 }
@@ -133,7 +160,7 @@ mod tests {
 
     #[test]
     fn ids_follow_the_rules_of_their_platform() {
-        use Platform::{GoogleMeet, Teams, Zoom};
+        use Platform::{Daily, GoogleMeet, Teams, Zoom};
         let good = [
             (GoogleMeet, "abc-defg-hij", None, "https://meet.google.com/abc-defg-hij"),
             (Zoom, "123456789", None, "https://zoom.us/j/123456789"),
@@ -147,8 +174,10 @@ mod tests {
             ),
         ];
         for (platform, id, passcode, url) in good {
-            assert_eq!(MeetingAddress::new(platform, id, passcode).unwrap().url(), url);
+            let address = MeetingAddress::new(platform, id, passcode).unwrap();
+            assert_eq!(address.url().as_deref(), Some(url));
         }
+        assert_eq!(MeetingAddress::new(Daily, "my-room_7", None).unwrap().url(), None);
         let bad = [
             (GoogleMeet, "", None),
             (GoogleMeet, "ABC-defg-hij", None),
@@ -160,9 +189,26 @@ mod tests {
             (Teams, "123", None),
             (Teams, "1234567890", Some("short")),
             (Teams, "1234567890", Some("with space")),
+            (Daily, "my room", None),
+            (Daily, "https://x.daily.co/room", None),
+            (Daily, "room", Some("abcd1234")),
         ];
         for (platform, id, passcode) in bad {
             assert!(MeetingAddress::new(platform, id, passcode).is_err(), "{platform} {id}");
         }
+    }
+
+    #[test]
+    fn rooms_of_daily_are_named_but_not_attended() {
+        for platform in Platform::ALL {
+            assert_eq!(Platform::parse(platform.as_str()), Ok(platform));
+            assert_eq!(Platform::parse_attended(platform.as_str()).ok(), {
+                platform.is_attended().then_some(platform)
+            });
+        }
+        assert!(!Platform::Daily.is_attended());
+        let refused = Platform::parse_attended("daily").unwrap_err();
+        assert_eq!(refused.to_string(), "platform must be one of google_meet, zoom, teams");
+        assert!(Platform::parse("webex").unwrap_err().to_string().ends_with(", daily"));
     }
 }

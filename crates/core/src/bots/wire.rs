@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{Bot, BotRecord, Meeting, MeetingAddress, Platform};
 use crate::Timestamp;
+use crate::presence::PresenceStatus;
 
 /// A meeting as answers, frames and webhooks show it.
 pub fn meeting_body(meeting: &Meeting, bot: Option<&Bot>) -> Value {
-    let stage = bot.and_then(|bot| bot.stage);
     let status = meeting.bot_status();
     json!({
         "id": meeting.id.get(),
@@ -16,8 +16,7 @@ pub fn meeting_body(meeting: &Meeting, bot: Option<&Bot>) -> Value {
         "platform": meeting.platform,
         "native_meeting_id": meeting.native_id,
         "constructed_meeting_url": meeting_url(meeting, bot),
-        // Vexa shows what it does not know as over, and its clients rely on knowing every word.
-        "status": status.map_or("completed", |status| status.as_vexa(stage)),
+        "status": vexa_status(meeting, bot),
         "state": status.map_or(meeting.status.as_str(), |status| status.as_str()),
         "bot_container_id": meeting.container_id,
         "start_time": meeting.start_time.map(Timestamp::naive),
@@ -30,6 +29,17 @@ pub fn meeting_body(meeting: &Meeting, bot: Option<&Bot>) -> Value {
     })
 }
 
+/// The status of a meeting in the words of Vexa's clients, who rely on knowing every one of them.
+pub fn vexa_status(meeting: &Meeting, bot: Option<&Bot>) -> &'static str {
+    match meeting.bot_status() {
+        Ok(status) => status.as_vexa(bot.and_then(|bot| bot.stage)),
+        // A room in which people may be, without a bot.
+        Err(_) if meeting.status == PresenceStatus::Open.as_str() => "active",
+        // What is not known is shown as over, as in Vexa.
+        Err(_) => "completed",
+    }
+}
+
 /// The address a person would open, if one can be made.
 pub fn meeting_url(meeting: &Meeting, bot: Option<&Bot>) -> Option<String> {
     if let Some(url) = bot.and_then(|bot| bot.wish.meeting_url.clone()) {
@@ -38,7 +48,7 @@ pub fn meeting_url(meeting: &Meeting, bot: Option<&Bot>) -> Option<String> {
     let platform = Platform::parse(&meeting.platform).ok()?;
     let passcode = bot.and_then(|bot| bot.wish.passcode.as_deref());
     let address = MeetingAddress::new(platform, meeting.native_id.as_deref()?, passcode).ok()?;
-    Some(address.url())
+    address.url()
 }
 
 /// The frame that tells listeners of a status.

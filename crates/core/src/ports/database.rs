@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use super::{
-    BotStore, EffectStore, JobStore, KeyStore, StoreError, TranscriptStore, UserStore, WebhookStore,
+    BotStore, EffectStore, JobStore, KeyStore, PresenceStore, RecordingStore, StoreError,
+    TranscriptStore, UserStore, WebhookStore,
 };
 use crate::Timestamp;
 
@@ -26,7 +27,16 @@ pub trait Database: Send + Sync {
 /// All of storage. One adapter implements every port over one database, so that what belongs
 /// together commits together.
 pub trait Store:
-    Database + JobStore + UserStore + EffectStore + BotStore + WebhookStore + KeyStore + TranscriptStore
+    Database
+    + JobStore
+    + UserStore
+    + EffectStore
+    + BotStore
+    + WebhookStore
+    + KeyStore
+    + TranscriptStore
+    + PresenceStore
+    + RecordingStore
 {
 }
 
@@ -39,5 +49,7 @@ impl<T> Store for T where
         + WebhookStore
         + KeyStore
         + TranscriptStore
+        + PresenceStore
+        + RecordingStore
 {
 }

@@ -13,10 +13,14 @@ mod ingest_stream;
 mod jobs;
 mod keys;
 mod launcher;
+mod presence;
 mod random;
+mod recordings;
 mod transcript_cache;
 mod transcripts;
 mod users;
+mod video_recordings;
+mod video_rooms;
 mod webhook_sender;
 mod webhooks;
 
@@ -39,7 +43,13 @@ pub use jobs::{
 };
 pub use keys::KeyStore;
 pub use launcher::{LaunchSpec, Launched, Launcher, Removed, SeenWorkload, Sighting, Unanswered};
+pub use presence::{
+    CommitAnswer, EndAnswer, INBOX_PAYLOAD_BYTES_MAX, InboxEvent, InboxFilter, InboxOutcome,
+    LookWritten, NewInboxEvent, OpenAnswer, OpenPresence, PresenceCounts, PresenceFilter,
+    PresencePage, PresencePrune, PresenceStore, SessionFilter,
+};
 pub use random::Random;
+pub use recordings::{AnnounceAnswer, BeginAnswer, FinishAnswer, RecordingFilter, RecordingStore};
 pub use transcript_cache::{CacheError, TranscriptCache};
 pub use transcripts::{
     DeadLetter, LiveMeeting, MessageAnswer, NewDeadLetter, NewMessage, NewShare, Rename, Rewritten,
@@ -47,5 +57,13 @@ pub use transcripts::{
     TranscriptPrune, TranscriptStore,
 };
 pub use users::UserStore;
+pub use video_recordings::{
+    Fetched, MediaError, MediaFetcher, MediaStore, RecordingsPage, Transcriber, VideoRecordings,
+    files_of,
+};
+pub use video_rooms::{
+    CreatedRoom, NewRoom, NewRoomToken, NewSubscription, RoomsError, Subscription, Urgency,
+    VideoRooms,
+};
 pub use webhook_sender::{NotSent, WebhookAnswer, WebhookRequest, WebhookSender};
 pub use webhooks::{DeliveryEntry, WebhookStore};

@@ -11,6 +11,8 @@ mod text;
 
 use serde_json::json;
 
+pub use csv::csv_cell;
+
 use super::Line;
 use super::lines::line_body;
 use crate::Timestamp;

@@ -19,7 +19,7 @@ mod stable;
 mod wire;
 
 pub use collect::{Known, Place, Reach, START_SHIFT_MS_MAX, Speakers, collect, reach_of};
-pub use export::{ExportFormat, ExportMeeting, UnknownFormat, export};
+pub use export::{ExportFormat, ExportMeeting, UnknownFormat, csv_cell, export};
 pub use filter::{
     DropReason, FilterConfig, FilterSegment, InvalidNoisePattern, KeptSpan, TranscriptionFilter,
     Verdict,

@@ -10,7 +10,7 @@ const HEADER: &str = "start,end,absolute_start_time,absolute_end_time,speaker,la
 pub(super) fn csv(lines: &[Line]) -> String {
     let mut table = HEADER.to_owned();
     for line in lines {
-        let row = row(line).map(|cell| quoted(&cell));
+        let row = row(line);
         table.push_str(&row.join(","));
         table.push_str("\r\n");
     }
@@ -21,7 +21,7 @@ pub(super) fn csv(lines: &[Line]) -> String {
 fn row(line: &Line) -> [String; 9] {
     let segment = &line.segment;
     let absolute = segment.absolute(line.session_start);
-    let text = |value: Option<&String>| value.map(|value| harmless(value)).unwrap_or_default();
+    let text = |value: Option<&String>| value.map(|value| csv_cell(value)).unwrap_or_default();
     [
         field_of(segment.start_ms.max(0)),
         field_of(segment.content.end_ms.max(0)),
@@ -33,6 +33,11 @@ fn row(line: &Line) -> [String; 9] {
         text(segment.key.session_uid.as_ref()),
         text(segment.segment_id.as_ref()),
     ]
+}
+
+/// Text that may be anything as one cell of a table: it neither ends the cell nor is calculated.
+pub fn csv_cell(text: &str) -> String {
+    quoted(&harmless(text))
 }
 
 /// Text that a spreadsheet shows and does not calculate. Line breaks and tabs stay: a quoted cell
