@@ -25,6 +25,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!(1, "0001_foundation"),
     migration!(2, "0002_bots"),
     migration!(3, "0003_transcripts"),
+    migration!(4, "0004_presence"),
+    migration!(5, "0005_recordings"),
 ];
 
 /// The newest schema this program knows.

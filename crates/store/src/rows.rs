@@ -6,6 +6,8 @@
 
 pub(crate) mod bots;
 pub(crate) mod check;
+pub(crate) mod presence;
+pub(crate) mod recordings;
 pub(crate) mod told;
 pub(crate) mod transcripts;
 pub(crate) mod webhooks;

@@ -400,6 +400,181 @@ macro_rules! for_each_conformance_case {
                 a_bot_that_begins_while_others_speak_fills_back_all
                 everything_at_once_fails_nobody
             }
+            presence {
+                a_meeting_is_made_with_all_it_brings
+                what_is_wished_comes_back_as_it_was_given
+                a_room_has_one_open_meeting
+                nobody_makes_no_meeting
+                of_many_who_open_a_room_at_once_one_does
+                meetings_are_listed_in_pages
+                nobody_sees_the_meetings_of_others
+                meetings_have_numbers_of_their_own
+            }
+            presence_looks {
+                whoever_is_seen_is_written
+                a_look_that_shows_nothing_new_changes_nothing_else
+                nothing_but_an_answer_closes_a_session
+                an_empty_answer_needs_a_second_look
+                a_leave_has_the_time_of_its_event_and_stays
+                a_session_that_is_over_is_known_by_its_name
+                sessions_of_one_person_stay_apart
+                visits_between_looks_are_kept
+                five_hundred_people_are_taken_in_one_look
+                a_stale_look_changes_nothing
+                a_look_needs_its_lease
+                a_look_at_no_meeting_is_none
+                a_room_that_is_gone_ends_its_meeting
+                a_look_runs_under_the_job_of_its_meeting
+                sessions_are_listed_in_pages
+            }
+            presence_ends {
+                a_meeting_ends_when_everyone_has_left
+                a_meeting_that_nobody_came_to_ends
+                whoever_is_on_their_way_keeps_a_meeting_open
+                who_is_on_their_way_is_known_once
+                nobody_ends_a_meeting_while_the_provider_is_silent
+                judging_needs_its_lease
+                its_owner_ends_a_meeting
+                an_owner_has_the_last_word
+                a_meeting_that_was_ended_by_mistake_is_healed
+                a_room_that_was_taken_meanwhile_is_not_taken_back
+            }
+            presence_lists {
+                open_meetings_are_listed_with_who_is_there
+                many_open_meetings_are_listed_in_pages
+                empty_meetings_are_listed
+                a_room_leads_to_its_meeting
+                many_rooms_lead_to_their_meetings
+                meetings_are_counted
+                the_latest_look_at_all_rooms_is_known
+            }
+            presence_inbox {
+                events_are_kept_newest_first
+                an_event_is_kept_once
+                of_many_deliveries_at_once_one_is_new
+                events_are_filtered
+                whatever_came_can_be_kept
+                old_events_are_pruned
+                who_was_expected_is_pruned
+            }
+            presence_bots {
+                a_room_takes_no_slot
+                rooms_are_neither_adopted_nor_swept
+                rooms_are_listed_among_meetings
+                a_room_is_deaf_to_what_bots_are_told
+                what_a_user_notes_stays_through_looks
+                an_anonymised_meeting_names_nobody
+            }
+            presence_races {
+                of_many_lookers_the_newest_stays
+                a_look_and_a_sweep_never_both_have_it
+                an_end_and_looks_at_once_agree
+                a_room_is_opened_or_healed
+                a_judgement_and_somebody_on_their_way_agree
+                a_judgement_and_a_look_agree
+                looks_at_many_rooms_are_all_written
+                everything_at_once_fails_nobody
+            }
+            recordings {
+                a_recording_is_kept_with_all_it_brings
+                what_is_announced_comes_back_as_it_was_given
+                a_repetition_is_counted_and_changes_nothing
+                tracks_that_are_told_later_are_kept
+                a_batch_is_answered_in_order
+                a_large_batch_is_kept_whole
+                whether_it_is_known_is_told_in_order
+            }
+            recordings_begin {
+                a_recording_finds_its_meeting
+                the_nearest_meeting_of_the_room_is_meant
+                one_of_many_meetings_of_a_room_is_found
+                of_two_as_near_the_first_is_meant
+                a_meeting_that_is_far_away_is_another_one
+                a_meeting_may_come_later
+                a_meeting_that_was_found_stays
+                beginning_needs_the_lease
+                what_is_done_is_not_begun
+                what_was_left_is_begun_again
+                a_recording_is_processed_by_its_job
+            }
+            recordings_media {
+                files_are_kept_by_their_tracks
+                files_stay_through_all_that_happens
+                whatever_a_file_is_called_comes_back
+                keeping_needs_the_lease
+                that_media_are_gone_is_noted
+                erasing_needs_the_lease
+                nobody_has_no_files
+            }
+            recordings_finish {
+                what_was_heard_is_read_as_a_transcript
+                only_what_is_new_is_read_since
+                words_of_recordings_are_found
+                all_that_was_said_is_read_as_one
+                what_was_said_at_once_is_all_kept
+                a_transcript_is_saved_once
+                where_nothing_was_said_nothing_is_told
+                saving_needs_the_lease
+                what_is_not_there_is_not_saved
+                tracks_are_saved_as_one_conversation
+                speakers_are_called_by_their_names
+                a_deleted_transcript_is_not_made_again
+            }
+            recordings_texts {
+                a_long_transcript_is_saved_whole
+                every_text_comes_back_as_it_was_heard
+                what_has_no_place_is_cut
+                a_very_long_text_is_read_in_pieces
+            }
+            recordings_fails {
+                why_it_failed_is_kept
+                what_has_not_begun_may_fail
+                failing_needs_the_lease
+                what_is_done_does_not_fail
+                what_failed_waits_again
+                only_what_has_failed_waits_again
+                the_oldest_wait_again_first
+                nobody_retries_the_recordings_of_others
+                a_retry_keeps_what_is_known
+            }
+            recordings_consent {
+                what_people_say_is_kept
+                the_latest_word_counts
+                a_denial_brings_one_job
+                a_denial_before_the_end_is_kept
+                a_denial_after_the_end_is_enough
+                a_denial_that_was_taken_back_erases_nothing
+                all_recordings_of_a_meeting_are_erased
+                what_is_erased_is_erased_once
+                nobody_speaks_in_the_meetings_of_others
+            }
+            recordings_lists {
+                a_user_has_those_of_their_meetings
+                recordings_are_listed_in_pages
+                pages_stay_where_they_are
+                how_far_the_list_was_read_is_kept
+                recordings_are_counted
+            }
+            recordings_forget {
+                an_anonymised_meeting_names_nobody
+                what_is_still_to_be_found_is_forgotten
+                what_is_being_processed_ends_without_words
+                what_is_forgotten_stays_so
+                what_was_erased_before_is_not_erased_again
+                work_and_forgetting_at_once_leave_nothing
+            }
+            recordings_races {
+                of_many_announcements_one_is_new
+                batches_in_any_order_do_not_deadlock
+                a_recording_is_never_without_its_job
+                a_worker_that_comes_back_changes_nothing
+                an_end_and_a_sweep_leave_one_transcript
+                of_many_who_end_at_once_one_saves
+                of_many_who_retry_at_once_one_does
+                a_denial_and_an_end_at_once_erase
+                transcripts_of_one_meeting_are_all_saved
+                everything_at_once_fails_nobody
+            }
             keys {
                 many_at_once_get_one_key
                 keys_are_apart_and_come_back_whole
@@ -409,21 +584,4 @@ macro_rules! for_each_conformance_case {
 }
 
 #[cfg(test)]
-mod tests {
-    macro_rules! listed {
-        ($($topic:ident { $($case:ident)* })*) => {
-            [$((stringify!($topic), vec![$(stringify!($case)),*], include_str!(concat!(stringify!($topic), ".rs")))),*]
-        };
-    }
-
-    #[test]
-    fn no_case_is_forgotten() {
-        for (topic, cases, source) in for_each_conformance_case!(listed) {
-            let written: Vec<&str> = source
-                .lines()
-                .filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next())
-                .collect();
-            assert_eq!(cases, written, "the cases of {topic} in the order of their file");
-        }
-    }
-}
+mod tests;

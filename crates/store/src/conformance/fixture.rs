@@ -43,6 +43,8 @@ pub struct Traits {
     pub transcript_reads: usize,
     /// How many revisions of each segment are told at once.
     pub transcript_revisions: usize,
+    /// How many rooms are open at once.
+    pub open_rooms: usize,
 }
 
 /// One store on a fresh database.

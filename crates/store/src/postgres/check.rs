@@ -16,6 +16,8 @@ use super::columns::{self, finished_columns, running_columns, waiting_columns};
 use super::effects::transition;
 use super::error::Failure;
 use super::pool::{Operation, Pool};
+use super::presence::check::{ROOM_TWICE, check as presence};
+use super::recordings::check::{CONSENT_OF_NONE, check as recordings};
 use super::session::Session;
 use super::types::Time;
 use crate::rows::bots::{BOTS, BotFacts, check_bots};
@@ -23,6 +25,7 @@ use crate::rows::check::{
     FRAMES_GAPLESS, JOB_IN_ONE_PLACE, KEY_ONCE, NUMBERS_FROM_COUNTER, ROW_CONSISTENT, check_runs,
     check_tokens, replay_logs, violation,
 };
+use crate::rows::presence::ROOM_ONCE;
 use crate::rows::transcripts::{
     KEPT_IS_FINAL, LIVE_IS_ACTIVE, SEGMENT_IN_ONE_PLACE, SEGMENT_WAS_TOLD,
 };
@@ -71,7 +74,7 @@ impl Operation for Check {
 }
 
 /// Statements that select (subject, explanation) of whatever breaks a rule.
-const RULES: [(&str, &str); 9] = [
+const RULES: [(&str, &str); 11] = [
     (JOB_IN_ONE_PLACE, IN_TWO_TABLES),
     (KEY_ONCE, KEY_TWICE),
     (ROW_CONSISTENT, CONTRADICTORY_FINISHED),
@@ -81,6 +84,8 @@ const RULES: [(&str, &str); 9] = [
     (KEPT_IS_FINAL, KEPT_WITHOUT_ROW),
     (LIVE_IS_ACTIVE, LIVE_UNNOTICED),
     (SEGMENT_WAS_TOLD, NEVER_TOLD),
+    (ROOM_ONCE, ROOM_TWICE),
+    (ROW_CONSISTENT, CONSENT_OF_NONE),
 ];
 
 fn accuse(rule: &'static str, rows: &[Row]) -> Result<Vec<Violation>, Failure> {
@@ -208,6 +213,8 @@ async fn logs(session: &mut Session) -> Result<Vec<Violation>, Failure> {
     let (unreadable, bots) = all_bots(session).await?;
     found.extend(unreadable);
     found.extend(check_bots(&bots, &states));
+    found.extend(presence(session, &states).await?);
+    found.extend(recordings(session, &states).await?);
     Ok(found)
 }
 

@@ -206,7 +206,7 @@ struct Commit<'a> {
 
 /// Keeps the lease from being taken away until this transaction is over, and lets heartbeats pass:
 /// they change no column that is part of a key.
-const HOLD_LEASE: &str = "-- hold_lease
+pub(super) const HOLD_LEASE: &str = "-- hold_lease
 SELECT FROM roundsman.job_running WHERE id = $1 AND lease_no = $2 FOR KEY SHARE";
 
 /// Whether the guard, if there is one, is held; from then on it stays so until the end of the

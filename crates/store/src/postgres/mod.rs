@@ -15,6 +15,8 @@ mod error;
 mod jobs;
 mod keys;
 mod pool;
+mod presence;
+mod recordings;
 mod schema;
 mod session;
 mod transcripts;

@@ -3,6 +3,8 @@
 mod beats;
 mod faults;
 mod plans;
+mod presence;
+mod recordings;
 mod said;
 mod starts;
 
@@ -41,6 +43,14 @@ fn catalog() -> Arc<KindCatalog> {
         lease_name: None,
     }))
 }
+
+/// Columns that an index depends on: as a key, in an expression, or in its condition.
+const INDEXED: &str = "
+SELECT count(*) FROM pg_depend d
+  JOIN pg_class i ON i.oid = d.objid AND i.relkind = 'i'
+  JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+ WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+   AND d.refobjid = to_regclass($1::text) AND a.attname = ANY ($2::text[])";
 
 fn options(database: &TestDatabase) -> PostgresOptions {
     PostgresOptions::new(database.url().parse().unwrap())

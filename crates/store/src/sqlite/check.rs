@@ -11,6 +11,8 @@ use super::jobs::columns::{
     fact_columns, finished_columns, read_finished, read_running, read_waiting, running_columns,
     waiting_columns,
 };
+use super::presence::check::check as presence;
+use super::recordings::check::check as recordings;
 use super::time::At;
 use crate::rows::bots::{BOTS, BotFacts, check_bots};
 use crate::rows::check::{
@@ -176,6 +178,8 @@ fn logs(conn: &Connection) -> Result<Vec<Violation>> {
     let (unreadable, bots) = bots(conn)?;
     found.extend(unreadable);
     found.extend(check_bots(&bots, &states));
+    found.extend(presence(conn, &states)?);
+    found.extend(recordings(conn, &states)?);
     Ok(found)
 }
 

@@ -10,7 +10,12 @@ use roundsman_core::Timestamp;
 use roundsman_core::bots::{BotWish, ConnectionId, NewBot, Platform};
 use roundsman_core::effects::{Effects, NewFrame};
 use roundsman_core::jobs::{JobError, JobId, Outcome, RunningJob};
-use roundsman_core::ports::{NewMessage, ReserveAnswer, Scope, SettleRequest, Store, StoreError};
+use roundsman_core::ports::{
+    CommitAnswer, NewMessage, OpenAnswer, ReserveAnswer, Scope, SettleRequest, Store, StoreError,
+};
+use roundsman_core::presence::{
+    Look, LookReport, NewPresenceMeeting, POLL_KIND, Participant, PresenceRules, RoomName,
+};
 use roundsman_core::transcripts::{FilterConfig, MessageBody, ToldSegment, TranscriptionFilter};
 use roundsman_core::users::{NewToken, NewUser, TokenHash, UserId};
 use roundsman_store::conformance::{COLLECT, Fixture, RENDER, catalog, json};
@@ -40,7 +45,13 @@ const SECOND_WITH_ITS_KEY: &str = "
            triggered_at, created_at, lane, kind, key, payload
       FROM job_queue WHERE key IS NOT NULL";
 
-const DAMAGES: [Damage; 18] = [
+const SECOND_IN_ITS_ROOM: &str = "
+    DROP INDEX presence_open_room;
+    INSERT INTO presence (meeting_id, user_id, room, open, created_at, num_clients, look_no, failures)
+    SELECT meeting_id + 1000, user_id, room, open, created_at, num_clients, look_no, failures
+      FROM presence";
+
+const DAMAGES: [Damage; 23] = [
     Damage::alike("log_matches_state", "UPDATE api_tokens SET revoked_at = created_at"),
     Damage::alike("log_matches_state", "DELETE FROM transitions WHERE entity = 'token'"),
     Damage::alike("log_replays", "UPDATE transitions SET from_state = 'gone'"),
@@ -83,6 +94,15 @@ const DAMAGES: [Damage; 18] = [
     Damage::alike("kept_is_final", "UPDATE kept_segments SET transcription_id = 1000"),
     Damage::alike("live_is_active", "DELETE FROM active_transcripts"),
     Damage::alike("segment_was_told", "UPDATE live_segments SET seq = 1000"),
+    Damage::alike("clients_counted", "UPDATE presence SET num_clients = 2"),
+    Damage::alike("clients_counted", "DELETE FROM presence_sessions"),
+    Damage::alike("log_matches_state", "DELETE FROM transitions WHERE to_state = 'open'"),
+    Damage::alike("room_once", SECOND_IN_ITS_ROOM),
+    Damage {
+        rule: "row_consistent",
+        sqlite: "UPDATE presence SET open = 0",
+        postgres: "UPDATE presence SET open = false",
+    },
 ];
 
 /// A column that nobody who uses the adapters can write such a value to.
@@ -169,6 +189,7 @@ async fn populate(store: &Arc<dyn Store>) {
     };
     store.create_token(token, fx.now()).await.expect("a token");
     speak(store, user.id, fx.now()).await;
+    meet(&fx, user.id).await;
     assert_eq!(store.check().await.expect("check"), vec![], "it is sound before");
 }
 
@@ -211,6 +232,35 @@ async fn speak(store: &Arc<dyn Store>, user_id: UserId, now: Timestamp) {
         };
         store.take_messages(vec![message], now).await.expect("take_messages");
     }
+}
+
+/// Leaves a meeting with somebody in it.
+async fn meet(fx: &Fixture, user_id: UserId) {
+    let wish = NewPresenceMeeting {
+        user_id,
+        room: RoomName::new("room").expect("a room's name"),
+        room_url: None,
+        schedule: None,
+    };
+    let opened = fx.store.open_presence(wish, fx.now()).await.expect("open_presence");
+    let OpenAnswer::Opened(meeting) = opened else { panic!("{opened:?}") };
+    let job = fx.claim_one(POLL_KIND).await;
+    let person = Participant {
+        session_id: "a".to_owned(),
+        user_id: None,
+        user_name: None,
+        joined_at: fx.now(),
+    };
+    let report = LookReport {
+        no: job.lease.lease_no.get(),
+        began_at: fx.now(),
+        look: Look::Seen(vec![person]),
+        hints: vec![],
+    };
+    let (rules, guard) = (PresenceRules::default(), job.lease_ref());
+    let written = fx.store.commit_look(meeting.id, report, rules, guard, fx.now()).await;
+    assert!(matches!(written.expect("commit_look"), CommitAnswer::Written(_)));
+    fx.land(guard, Outcome::Done { result: json("null") }).await;
 }
 
 fn boom() -> JobError {

@@ -11,4 +11,5 @@ mod sqlite;
 mod sqlite_inline;
 mod suite_of_reference;
 mod vexa_database;
+mod vexa_presence;
 mod vexa_transcripts;

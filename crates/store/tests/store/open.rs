@@ -18,6 +18,8 @@ const START_ROUNDS: (usize, usize) = (20, 1_000);
 /// The same for transcripts: reads while one is written, revisions of each of its segments.
 const TRANSCRIPT_READS: (usize, usize) = (300, 10_000);
 const TRANSCRIPT_REVISIONS: (usize, usize) = (10, 100);
+/// And rooms that are open at once.
+const OPEN_ROOMS: (usize, usize) = (1_000, 10_000);
 
 /// The traits of an adapter that runs so many races about leases.
 pub(crate) fn traits(exclusive: bool, races: usize) -> Traits {
@@ -31,6 +33,7 @@ pub(crate) fn traits(exclusive: bool, races: usize) -> Traits {
         start_rounds: START_ROUNDS.1,
         transcript_reads: TRANSCRIPT_READS.1,
         transcript_revisions: TRANSCRIPT_REVISIONS.1,
+        open_rooms: OPEN_ROOMS.1,
     }
 }
 
@@ -43,6 +46,7 @@ pub(crate) fn usual_traits(exclusive: bool, races: usize) -> Traits {
         start_rounds: START_ROUNDS.0,
         transcript_reads: TRANSCRIPT_READS.0,
         transcript_revisions: TRANSCRIPT_REVISIONS.0,
+        open_rooms: OPEN_ROOMS.0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use roundsman_core::Timestamp;
 use roundsman_core::bots::{BotStatus, BotWish, Meeting, MeetingId};
-use roundsman_core::jobs::Json;
+use roundsman_core::jobs::{Json, KindCatalog};
 use roundsman_core::ports::{AnonymiseAnswer, BotTarget, MeetingRow};
 use roundsman_core::users::UserId;
 use serde_json::{Map, Value};
@@ -12,6 +12,8 @@ use super::launch::hold_bot;
 use super::read::find_target;
 use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
+use crate::postgres::presence::{forget_people, lock_presence};
+use crate::postgres::recordings::forget_recordings;
 use crate::postgres::session::Session;
 use crate::postgres::transcripts::{self, forget_said};
 use crate::postgres::types::Time;
@@ -86,13 +88,14 @@ UPDATE public.meetings
 const FORGET_WISH: &str = "-- forget_wish
 UPDATE roundsman.bots SET wish = $2 WHERE meeting_id = $1";
 
-pub(super) struct Anonymise {
+pub(super) struct Anonymise<'a> {
     pub(super) user: UserId,
     pub(super) target: BotTarget,
+    pub(super) catalog: &'a KindCatalog,
     pub(super) now: Timestamp,
 }
 
-impl Operation for Anonymise {
+impl Operation for Anonymise<'_> {
     type Answer = AnonymiseAnswer;
 
     async fn run(&self, session: &mut Session) -> Result<AnonymiseAnswer, Failure> {
@@ -103,7 +106,7 @@ impl Operation for Anonymise {
     }
 }
 
-impl Anonymise {
+impl Anonymise<'_> {
     async fn anonymise(&self, session: &mut Session) -> Result<AnonymiseAnswer, Failure> {
         let Some(found) = find_target(session, self.user, &self.target).await? else {
             return Ok(AnonymiseAnswer::NotFound);
@@ -113,6 +116,7 @@ impl Anonymise {
         // no address any more.
         transcripts::lock_meeting(session, id).await?;
         let bot = hold_bot(session, id).await?.map(|record| record.bot);
+        lock_presence(session, id).await?;
         let Some(meeting) = lock_meeting(session, id, &self.target).await? else {
             return Ok(AnonymiseAnswer::NotFound);
         };
@@ -123,6 +127,9 @@ impl Anonymise {
             return Ok(AnonymiseAnswer::Already);
         }
         forget_said(session, self.user, id).await?;
+        // Those that nobody has begun to process are found by the room, which is forgotten next.
+        forget_recordings(session, id, self.catalog, self.now).await?;
+        forget_people(session, id).await?;
         let data = anonymous_data(&meeting.data);
         session
             .execute(FORGET_ADDRESS, &[&id.get(), &storable_json(&data), &Time(self.now)])

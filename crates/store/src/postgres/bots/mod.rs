@@ -188,7 +188,8 @@ impl BotStore for PostgresStore {
         target: BotTarget,
         now: Timestamp,
     ) -> Result<AnonymiseAnswer, StoreError> {
-        self.change("store.bot_anonymise", &data::Anonymise { user, target, now }).await
+        let anonymise = data::Anonymise { user, target, catalog: &self.catalog, now };
+        self.change("store.bot_anonymise", &anonymise).await
     }
 
     async fn finish_meeting(

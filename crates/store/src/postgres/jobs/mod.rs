@@ -123,7 +123,7 @@ impl JobStore for PostgresStore {
 }
 
 /// The user whose rows may be touched; `None` for everybody's.
-fn user_of(scope: Scope) -> Option<i64> {
+pub(super) fn user_of(scope: Scope) -> Option<i64> {
     match scope {
         Scope::User(user) => Some(user.get()),
         Scope::All => None,

@@ -31,14 +31,6 @@ fn beat(id: i64, progress: i64) -> BotBeat {
     }
 }
 
-/// Columns that an index depends on: as a key, in an expression, or in its condition.
-const INDEXED: &str = "
-SELECT count(*) FROM pg_depend d
-  JOIN pg_class i ON i.oid = d.objid AND i.relkind = 'i'
-  JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
- WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-   AND d.refobjid = to_regclass($1::text) AND a.attname = ANY ($2::text[])";
-
 /// Only then does one rewrite a row in its page and nothing else. (How many really do depends on
 /// whatever else the server is busy with, so that is measured and not tested.)
 #[tokio::test]

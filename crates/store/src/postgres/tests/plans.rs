@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::postgres::session::Session;
-use crate::postgres::{bots, jobs, transcripts, webhooks};
+use crate::postgres::{bots, jobs, presence, recordings, transcripts, webhooks};
 
 /// What the plan of a statement must contain.
 const EXPECTED: &[(&str, &[&str])] = &[
@@ -89,10 +89,67 @@ const EXPECTED: &[(&str, &[&str])] = &[
         &["using active_transcripts_pkey", "Index Cond: (meeting_id = a.meeting_id)"],
     ),
     ("unindexed", &["Index Scan using transcriptions_pkey", "using transcript_words_pkey"]),
+    ("lock_presence", &["Index Scan using presence_pkey"]),
+    ("presence_of", &["Index Scan using presence_pkey", "Index Scan using meetings_pkey"]),
+    ("open_in_room", &["Index Scan using presence_open_room"]),
+    (
+        "known_sessions",
+        &["Index Scan using presence_sessions_open", "Index Scan using presence_sessions_pkey"],
+    ),
+    ("open_sessions", &["Index Scan using presence_sessions_open"]),
+    ("joining_until", &["Index Scan using presence_joining_pkey"]),
+    ("forget_events", &["Index Scan using inbox_room"]),
+    ("put_sessions", &["Conflict Arbiter Indexes: presence_sessions_pkey"]),
+    ("update_presence", &["Index Scan using presence_pkey", "Scan using presence_sessions_open"]),
+    ("presence_of_all", &["Scan Backward using presence_pkey", "using meetings_pkey"]),
+    ("presence_of_user", &["Scan Backward using presence_user", "using meetings_pkey"]),
+    ("presence_in_room", &["Scan Backward using presence_room", "using meetings_pkey"]),
+    ("presence_open", &["Scan Backward using presence_open", "using meetings_pkey"]),
+    ("sessions_of_meeting", &["Index Scan using presence_sessions_joined"]),
+    ("sessions_open", &["Index Scan using presence_sessions_"]),
+    ("meetings_of_rooms", &["using presence_open_room", "Scan Backward using presence_room"]),
+    ("open_presences", &["Index Scan using presence_open", "using presence_sessions_open"]),
+    ("empty_presences", &["Index Only Scan using presence_empty"]),
+    ("presence_counts", &["Index Scan using presence_open"]),
+    (
+        "note_joining",
+        &["Index Scan using presence_", "Conflict Arbiter Indexes: presence_joining_pkey"],
+    ),
+    ("keep_inbox", &["Conflict Arbiter Indexes: inbox_service_event_key"]),
+    ("inbox", &["Index Scan Backward using inbox_pkey"]),
+    ("inbox_of_room", &["Index Scan Backward using inbox_room"]),
+    ("inbox_of_outcome", &["Index Scan Backward using inbox_outcome"]),
+    ("prune_inbox", &["Index Scan using inbox_at"]),
+    ("prune_joining", &["Index Scan using presence_joining_until"]),
+    ("hold_room", &["Index Scan using presence_pkey"]),
+    ("recording_of", &["Index Scan using recordings_recording_id_key"]),
+    ("lock_recording", &["Index Scan using recordings_recording_id_key"]),
+    ("update_recordings", &["Index Scan using recordings_pkey"]),
+    ("announce_recordings", &["Conflict Arbiter Indexes: recordings_recording_id_key"]),
+    ("announced", &["Index Scan using recordings_recording_id_key"]),
+    ("meetings_near", &["Index Scan using presence_room", "Index Scan using meetings_pkey"]),
+    ("consents", &["Index Scan using consents_pkey"]),
+    ("is_denied", &["Index Scan using consents_pkey"]),
+    ("to_erase", &["Index Scan using recordings_meeting", "Index Scan using consents_pkey"]),
+    (
+        "of_meeting",
+        &["Index Scan using recordings_meeting", "Index Only Scan using recordings_unmatched"],
+    ),
+    ("lock_recordings", &["Index Scan using recordings_recording_id_key"]),
+    ("known_recordings", &["Index Only Scan using recordings_recording_id_key"]),
+    ("recordings_of_all", &["Scan Backward using recordings_pkey"]),
+    ("recordings_of_meeting", &["Scan Backward using recordings_meeting"]),
+    ("recordings_of_user", &["Scan Backward using recordings_user"]),
+    ("recordings_unfinished", &["Scan Backward using recordings_unfinished"]),
+    ("recording_counts", &["Index Only Scan using recordings_unfinished"]),
+    (
+        "lock_failed",
+        &["Index Scan using recordings_unfinished", "using recordings_recording_id_key"],
+    ),
 ];
 
 /// The tables whose statistics are made wrong.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 24] = [
     "roundsman.job_queue",
     "roundsman.job_running",
     "roundsman.job_finished",
@@ -108,6 +165,12 @@ const TABLES: [&str; 18] = [
     "roundsman.transcript_words",
     "roundsman.speaker_events",
     "roundsman.speaker_names",
+    "roundsman.presence",
+    "roundsman.presence_sessions",
+    "roundsman.presence_joining",
+    "roundsman.inbox",
+    "roundsman.recordings",
+    "roundsman.consents",
     "public.meetings",
     "public.meeting_sessions",
     "public.transcriptions",
@@ -135,7 +198,8 @@ async fn hot_statements_use_their_indexes_on_an_empty_and_on_a_full_table() {
     assert_by_number(&store, "full, with statistics").await;
     assert_words_are_found(&store).await;
 
-    for table in ["job_queue", "job_running", "bots", "webhook_events", "live_segments"] {
+    let emptied = ["job_queue", "job_running", "bots", "webhook_events", "live_segments"];
+    for table in emptied.into_iter().chain(["presence_joining", "inbox"]) {
         operator.batch_execute(&format!("DELETE FROM roundsman.{table}")).await.unwrap();
         operator.batch_execute(&format!("VACUUM roundsman.{table}")).await.unwrap();
     }
@@ -164,72 +228,7 @@ async fn assert_by_number(store: &PostgresStore, when: &str) {
 }
 
 /// Rows enough that the wrong plan would be chosen if it were allowed.
-const FILL: &str = "
-INSERT INTO roundsman.job_queue
-    (id, user_id, state, priority, attempt, rank, due_at, run_at, triggered_at, created_at, lane,
-     kind, key, payload)
-SELECT n, n % 3, n % 2, 0, 0, t, t, t, t, t, (n % 3) || '/render', 'render',
-       CASE WHEN n % 2 = 0 THEN n::text END, 'null'
-  FROM generate_series(1, 100000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
-INSERT INTO roundsman.job_running
-    (id, user_id, priority, attempt, run_at, triggered_at, created_at, lease_no, lease_until,
-     lease_ttl_us, claimed_at, heartbeat_at, deadline_at, kind, key, worker, payload)
-SELECT n, n % 3, 0, 1, t, t, t, n, t, 1, t, t, t, 'render', n::text, 'w', 'null'
-  FROM generate_series(100001, 120000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
-INSERT INTO roundsman.job_finished
-    (id, user_id, state, priority, attempt, run_at, triggered_at, created_at, finished_at, kind,
-     payload, result)
-SELECT n, n % 3, 3, 0, 1, t, t, t, t, 'render', 'null', 'null'
-  FROM generate_series(120001, 170000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
-INSERT INTO public.users (email, max_concurrent_bots, data)
-SELECT n || '@example.org', 1, '{}' FROM generate_series(1, 100) n;
-INSERT INTO public.meetings (user_id, platform, platform_specific_id, status, data)
-SELECT 1 + n % 100, 'google_meet', 'm-' || n,
-       CASE WHEN n % 20 = 0 THEN 'active' ELSE 'completed' END, '{}'
-  FROM generate_series(1, 50000) n;
-INSERT INTO roundsman.bots
-    (meeting_id, user_id, connection_id, attempt, live, was_active, beats, reserved_at, entered_at,
-     missed, config_version, config_applied, wish)
-SELECT id, user_id, 'c-' || id, 1, status = 'active', true, true, t, t, 0, 0, 0, '{}'
-  FROM public.meetings, LATERAL (SELECT to_timestamp(id) AS t) x;
-INSERT INTO roundsman.webhook_events
-    (user_id, event_id, event_type, body, created_at, state, since)
-SELECT n % 100, 'e-' || n, 'meeting.completed', '{}', t, 'delivered', t
-  FROM generate_series(1, 50000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
-INSERT INTO roundsman.webhook_deliveries (event, at, url, duration_us)
-SELECT id, created_at, 'https://example.org', 1 FROM roundsman.webhook_events;
-INSERT INTO roundsman.frame_streams (stream, last_seq, published_seq)
-SELECT 'meeting:' || n, 10, 10 FROM generate_series(1, 5000) n;
-INSERT INTO roundsman.frames (stream, seq, body, at)
-SELECT 'meeting:' || n, seq, '{}', to_timestamp(n * 10 + seq)
-  FROM generate_series(1, 5000) n, generate_series(1, 10) seq;
-INSERT INTO roundsman.active_transcripts SELECT n FROM generate_series(1, 500) n;
-INSERT INTO roundsman.live_segments
-    (meeting_id, session_uid, field, segment_id, start_ms, end_ms, text, speaker_status, version,
-     created_at, updated_at, seq, dropped)
-SELECT m, 'u-' || m, n::text, 's-' || n, n, n + 1, 'said', 'MAPPED', 1, t, t, 1, n % 20 = 0
-  FROM generate_series(1, 500) m, generate_series(1, 100) n,
-       LATERAL (SELECT to_timestamp(n) AS t) x;
-INSERT INTO public.meeting_sessions (meeting_id, session_uid)
-SELECT id, 'u-' || id FROM public.meetings;
-INSERT INTO roundsman.transcript_sessions (meeting_id, session_uid)
-SELECT id, 'u-' || id FROM public.meetings;
-INSERT INTO public.transcriptions (meeting_id, session_uid, start_time, end_time, text)
-SELECT m, 'u-' || m, n, n + 1, 'said' FROM generate_series(1, 1000) m, generate_series(1, 50) n;
-INSERT INTO roundsman.kept_segments
-    (transcription_id, meeting_id, session_uid, field, segment_id, start_ms, end_ms,
-     speaker_status, version, updated_at, seq)
-SELECT id, meeting_id, session_uid, id, 's-' || id, start_time * 1000, end_time * 1000, 'MAPPED', 1,
-       to_timestamp(id), 1
-  FROM public.transcriptions;
-INSERT INTO roundsman.transcript_words (transcription_id, words)
-SELECT id, ('@' || meeting_id % 100 || ' said:1')::tsvector FROM public.transcriptions;
-INSERT INTO roundsman.speaker_events
-    (session_uid, meeting_id, at_ms, kind, participant, name, heard_at)
-SELECT 'u-' || m, m, n, 'SPEAKER_START', 'p', 'p', to_timestamp(n)
-  FROM generate_series(1, 500) m, generate_series(1, 100) n;
-INSERT INTO roundsman.speaker_names (meeting_id, name, shown_as)
-SELECT n, 'a', 'b' FROM generate_series(1, 10000) n";
+const FILL: &str = include_str!("plans/fill.sql");
 
 /// The index of words is read as the search reads it.
 async fn assert_words_are_found(store: &PostgresStore) {
@@ -267,6 +266,8 @@ fn hot_statements() -> impl Iterator<Item = &'static str> {
         .into_iter()
         .chain(bots::hot_statements())
         .chain(transcripts::hot_statements())
+        .chain(presence::hot_statements())
+        .chain(recordings::hot_statements())
         .chain(webhooks::hot_statements())
 }
 
@@ -277,11 +278,14 @@ fn name_of(sql: &'static str) -> &'static str {
 /// The plan that every connection of the pool would use: it does not depend on the values.
 async fn explain(session: &mut Session, sql: &'static str) -> String {
     let parameters = session.client().prepare(sql).await.unwrap().params().len();
-    let nulls = vec!["NULL"; parameters].join(", ");
+    let nulls = match parameters {
+        0 => String::new(),
+        _ => format!("({})", vec!["NULL"; parameters].join(", ")),
+    };
     session.batch(&format!("PREPARE explained AS {sql}")).await.unwrap();
     let rows = session
         .client()
-        .simple_query(&format!("EXPLAIN (COSTS OFF) EXECUTE explained({nulls})"))
+        .simple_query(&format!("EXPLAIN (COSTS OFF) EXECUTE explained{nulls}"))
         .await
         .unwrap();
     session.batch("DEALLOCATE explained").await.unwrap();

@@ -55,14 +55,6 @@ async fn found(store: &PostgresStore, words: &str) -> Vec<Option<i64>> {
     hits.into_iter().map(|hit| hit.id).collect()
 }
 
-/// Columns that an index depends on: as a key, in an expression, or in its condition.
-const INDEXED: &str = "
-SELECT count(*) FROM pg_depend d
-  JOIN pg_class i ON i.oid = d.objid AND i.relkind = 'i'
-  JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
- WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-   AND d.refobjid = to_regclass($1::text) AND a.attname = ANY ($2::text[])";
-
 /// Only then is a segment that is told again rewritten in its page and nothing else. `dropped` is in
 /// the condition of one, and changes twice in a segment's life at most.
 #[tokio::test]

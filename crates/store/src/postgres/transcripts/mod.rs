@@ -12,10 +12,12 @@ mod columns;
 mod forget;
 mod frames;
 mod ingest;
+mod keep;
 mod known;
 mod letters;
 mod prune;
 mod read;
+mod recorded;
 mod rewrite;
 mod search;
 mod sessions;
@@ -40,6 +42,8 @@ use roundsman_core::users::UserId;
 
 pub(super) use self::begin::begin_sessions;
 pub(super) use self::forget::forget_said;
+pub(super) use self::prune::prune_old;
+pub(super) use self::recorded::{keep_whole, names_in};
 #[cfg(test)]
 pub(super) use self::search::{FINAL_WITH_WORDS, SETTINGS as SEARCH_SETTINGS};
 use super::PostgresStore;

@@ -8,7 +8,7 @@ use crate::postgres::session::Session;
 use crate::postgres::types::Time;
 
 /// By physical address: the rows were found a moment ago in the same statement and are locked.
-macro_rules! prune {
+macro_rules! prune_old {
     ($name:literal, $table:literal, $old:literal) => {
         concat!(
             "-- ",
@@ -31,14 +31,16 @@ DELETE FROM roundsman.",
     };
 }
 
+pub(in crate::postgres) use prune_old;
+
 pub(super) const PRUNE_EVENTS: &str =
-    prune!("prune_speaker_events", "speaker_events", "heard_at < $1 ORDER BY heard_at");
-const PRUNE_LETTERS: &str = prune!("prune_letters", "dead_letters", "at < $1 ORDER BY at");
+    prune_old!("prune_speaker_events", "speaker_events", "heard_at < $1 ORDER BY heard_at");
+const PRUNE_LETTERS: &str = prune_old!("prune_letters", "dead_letters", "at < $1 ORDER BY at");
 const PRUNE_SHARES: &str =
-    prune!("prune_shares", "transcript_shares", "expires_at < $1 ORDER BY expires_at");
+    prune_old!("prune_shares", "transcript_shares", "expires_at < $1 ORDER BY expires_at");
 /// Whoever has just read such a segment to revive it finds no row to change and makes a new one.
 pub(super) const PRUNE_DROPPED: &str =
-    prune!("prune_dropped", "live_segments", "dropped AND updated_at < $1");
+    prune_old!("prune_dropped", "live_segments", "dropped AND updated_at < $1");
 
 pub(super) struct Prune {
     pub(super) request: TranscriptPrune,

@@ -94,6 +94,27 @@ pub(super) const FINAL_OF_MEETING: &str = concat!(
  ORDER BY t.start_time, t.id"
 );
 
+/// For what happens seldom, and must happen in the same order in both databases.
+const FINAL_BY_NUMBER: &str = concat!(
+    "-- final_by_number\nSELECT ",
+    final_columns!(),
+    "
+  FROM public.transcriptions t
+  LEFT JOIN roundsman.kept_segments k ON k.transcription_id = t.id
+ WHERE t.meeting_id = $1::bigint
+ ORDER BY t.id"
+);
+
+/// All final lines of a meeting, by their numbers.
+pub(super) async fn finals(
+    session: &mut Session,
+    meeting: MeetingId,
+    starts: &SessionStarts,
+) -> Result<Vec<Line>, Failure> {
+    let rows = session.query(FINAL_BY_NUMBER, &[&meeting.get()]).await?;
+    rows.iter().map(|row| Ok(starts.kept_line(finished(row)?.segment))).collect()
+}
+
 /// Rows of others have no place, and are as they were.
 pub(super) const KEPT_SINCE: &str = concat!(
     "-- kept_since\nSELECT ",

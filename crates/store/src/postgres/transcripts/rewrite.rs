@@ -11,7 +11,7 @@ use roundsman_core::users::UserId;
 
 use super::forget::{FORGET_NAMES, forget_said};
 use super::lock_target;
-use super::read::{final_since, live_since};
+use super::read::{finals, live_since};
 use super::sessions::starts_of;
 use super::speakers::names_of;
 use crate::postgres::bots::columns::storable_text;
@@ -138,11 +138,11 @@ impl DeleteTranscript {
     }
 }
 
-/// All that can be read of a meeting.
+/// All that can be read of a meeting: live lines by their keys, then final ones by their numbers.
 async fn lines(session: &mut Session, meeting: MeetingId) -> Result<Vec<Line>, Failure> {
     let starts = starts_of(session, meeting).await?;
     let mut lines = live_since(session, meeting, &starts, None).await?.lines;
-    lines.extend(final_since(session, meeting, &starts, None).await?);
+    lines.extend(finals(session, meeting, &starts).await?);
     Ok(lines)
 }
 

@@ -274,6 +274,19 @@ impl SessionBook {
     }
 }
 
+/// Writes when a session started, whatever was known of it.
+pub(super) async fn put_start(
+    session: &mut Session,
+    meeting: MeetingId,
+    uid: &str,
+    start: Timestamp,
+) -> Result<(), Failure> {
+    let (meetings, uids, starts) = (vec![meeting.get()], vec![uid], vec![Time(start)]);
+    session.execute(FIRST_STARTS, &[&meetings, &uids, &starts]).await?;
+    session.execute(MOVE_STARTS, &[&meetings, &uids, &starts]).await?;
+    Ok(())
+}
+
 /// The table may be somebody else's, without a unique index. A row that somebody else makes while we
 /// look is found by the second statement, or its unique index makes us try again.
 const FIRST_STARTS: &str = "-- first_starts

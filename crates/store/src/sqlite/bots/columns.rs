@@ -129,7 +129,7 @@ const INSERT_MEETING: &str = "-- insert_meeting
     RETURNING id";
 
 /// Writes a meeting that has no number yet, and returns the one it was given.
-pub(super) fn insert_meeting(conn: &Connection, meeting: &Meeting) -> Result<MeetingId> {
+pub(in crate::sqlite) fn insert_meeting(conn: &Connection, meeting: &Meeting) -> Result<MeetingId> {
     let id = conn.prepare_cached(INSERT_MEETING)?.query_row(
         params![
             meeting.user_id.get(),

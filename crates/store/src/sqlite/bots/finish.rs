@@ -16,6 +16,8 @@ use crate::rows::bots::{
 };
 use crate::sqlite::effects::{self, is_held};
 use crate::sqlite::error::Result;
+use crate::sqlite::presence::forget::forget as forget_people;
+use crate::sqlite::recordings::forget::forget as forget_recordings;
 use crate::sqlite::time::At;
 use crate::sqlite::transcripts::rewrite::forget;
 
@@ -39,6 +41,7 @@ pub(super) fn merge_data(
 
 pub(super) fn anonymise(
     conn: &Connection,
+    catalog: &KindCatalog,
     user: UserId,
     target: &BotTarget,
     now: Timestamp,
@@ -52,6 +55,9 @@ pub(super) fn anonymise(
     }
     let id = row.meeting.id.get();
     forget(conn, user, row.meeting.id)?;
+    // Those that nobody has begun to process are found by the room, which is forgotten next.
+    forget_recordings(conn, catalog, row.meeting.id, now)?;
+    forget_people(conn, row.meeting.id)?;
     let data = anonymous_data(&row.meeting.data);
     conn.prepare_cached(FORGET_MEETING)?.execute(params![id, data.as_str(), At(now)])?;
     // The address of the meeting may be in the wish too.

@@ -212,8 +212,8 @@ impl BotStore for SqliteStore {
         target: BotTarget,
         now: Timestamp,
     ) -> Result<AnonymiseAnswer, StoreError> {
-        self.write("store.bot_anonymise", move |conn, _| {
-            finish::anonymise(conn, user, &target, now)
+        self.write("store.bot_anonymise", move |conn, catalog| {
+            finish::anonymise(conn, catalog, user, &target, now)
         })
         .await
     }

@@ -14,6 +14,7 @@ mod letters;
 mod plans;
 mod prune;
 mod read;
+pub(super) mod recorded;
 pub(super) mod rewrite;
 mod search;
 mod segments;

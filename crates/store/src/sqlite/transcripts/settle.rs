@@ -85,7 +85,13 @@ fn kept_around(
     Ok(kept)
 }
 
-fn keep(conn: &Connection, meeting: MeetingId, lines: &[Line], now: Timestamp) -> Result<()> {
+/// Writes lines as final ones, searchable; they are live no more.
+pub(super) fn keep(
+    conn: &Connection,
+    meeting: MeetingId,
+    lines: &[Line],
+    now: Timestamp,
+) -> Result<()> {
     let mut insert_final = conn.prepare_cached(INSERT_FINAL)?;
     let mut insert_kept = conn.prepare_cached(INSERT_KEPT)?;
     let mut delete_live = conn.prepare_cached(DELETE_LIVE)?;

@@ -2,6 +2,8 @@
 //! that can be seen afterwards must be the same. A failure is shrunk and shows its operations.
 
 mod ops;
+mod presence;
+mod recordings;
 mod subject;
 mod transcripts;
 

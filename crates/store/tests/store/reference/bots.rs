@@ -321,6 +321,9 @@ impl BotStore for Reference {
         meeting.data = Json::from_stored(Value::Object(data).to_string());
         meeting.updated_at = now;
         state.forget(meeting.id);
+        // Some of them are found by the room, which is forgotten next.
+        state.forget_recordings(&self.rules, meeting.id, meeting.user_id, now);
+        state.forget_people(meeting.id);
         if let Some(bot) = state.bots.get_mut(&meeting.id) {
             bot.wish = BotWish::default();
         }

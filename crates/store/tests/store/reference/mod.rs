@@ -2,9 +2,12 @@
 //! of `roundsman_core`. The adapters are compared with it; it passes the same suite as they do.
 
 mod bots;
+mod heard;
 mod jobs;
 mod meetings;
 mod others;
+mod presence;
+mod recordings;
 mod speech;
 mod tell;
 mod transcripts;
@@ -24,6 +27,8 @@ use roundsman_core::ports::{Enqueued, Scope};
 use roundsman_core::users::{ApiToken, User, UserId};
 use roundsman_core::webhooks::{Delivery, DeliveryState, StoredEvent};
 
+use self::presence::Rooms;
+use self::recordings::Recorded;
 use self::speech::Speech;
 use self::webhooks::EndpointRow;
 
@@ -55,6 +60,8 @@ struct State {
     meetings: BTreeMap<MeetingId, Meeting>,
     bots: BTreeMap<MeetingId, Bot>,
     sessions: Vec<(MeetingId, String, Timestamp)>,
+    rooms: Rooms,
+    recorded: Recorded,
     speech: Speech,
     keys: BTreeMap<&'static str, Vec<u8>>,
 }

@@ -278,7 +278,8 @@ impl State {
             ("meetings", format!("{:?}", self.meetings)),
             ("webhook_events", format!("{:?}", self.webhooks)),
         ];
-        let found = tables.into_iter().filter(|(_, text)| text.to_lowercase().contains(word));
+        let tables = tables.into_iter().chain(self.rooms.tables()).chain(self.recorded.tables());
+        let found = tables.filter(|(_, text)| text.to_lowercase().contains(word));
         found.map(|(table, _)| table.to_owned()).collect()
     }
 }

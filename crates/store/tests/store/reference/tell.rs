@@ -188,7 +188,7 @@ impl State {
         answer
     }
 
-    fn add_row(&mut self, meeting_id: MeetingId, segment: Segment, now: Timestamp) {
+    pub(super) fn add_row(&mut self, meeting_id: MeetingId, segment: Segment, now: Timestamp) {
         self.speech.last_row += 1;
         let mut row = Row {
             id: self.speech.last_row,
