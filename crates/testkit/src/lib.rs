@@ -9,6 +9,7 @@
 
 mod child;
 pub mod clock;
+pub mod daily;
 pub mod env;
 pub mod eventually;
 pub mod http;
@@ -21,8 +22,10 @@ pub mod proxy;
 pub mod random;
 mod real_time;
 pub mod redis;
+pub mod s3;
 
 pub use clock::ManualClock;
+pub use daily::DailyStandIn;
 pub use eventually::eventually;
 pub use http::JsonClient;
 pub use meeting_page::MeetingPage;
@@ -32,3 +35,4 @@ pub use process::ServerProcess;
 pub use proxy::FaultProxy;
 pub use random::SeededRandom;
 pub use redis::RedisServer;
+pub use s3::{S3Account, S3Fault, S3StandIn};
