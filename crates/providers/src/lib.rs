@@ -1,8 +1,11 @@
 //! The adapters of the outside: where bots run, and whom the server calls.
 //!
+//! - [`daily`] asks Daily who is in its rooms, and for what was recorded there.
 //! - [`launchers`] starts, finds and ends bots as processes, containers or jobs of a cluster.
 //! - [`egress`] decides which addresses that users name may be connected to.
 //! - [`webhooks`] posts to such addresses.
+//! - [`media`] gets the files of recordings and keeps them.
+//! - [`transcriber`] hears what is said in them.
 //!
 //! Invariants:
 //! - Every call is bounded in time and reads a bounded answer.
@@ -11,8 +14,12 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod daily;
 pub mod egress;
 mod http;
 pub mod launchers;
+pub mod media;
+pub mod transcriber;
+pub mod unconfigured;
 mod wait;
 pub mod webhooks;

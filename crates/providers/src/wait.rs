@@ -1,5 +1,5 @@
-//! Bounded waiting for what happens in another process: the only place of this crate where time
-//! passes on purpose.
+//! Bounded waiting for what happens in another process, or for a turn to ask it: the only place of
+//! this crate where time passes on purpose.
 
 use std::time::Duration;
 
@@ -27,8 +27,9 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
     tokio::time::timeout(limit, looks).await.ok()
 }
 
+/// Lets time pass.
 #[expect(clippy::disallowed_methods, reason = "another process sends no signal when it is gone")]
-async fn rest(pause: Duration) {
+pub(crate) async fn rest(pause: Duration) {
     tokio::time::sleep(pause).await;
 }
 

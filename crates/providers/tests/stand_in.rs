@@ -40,6 +40,8 @@ pub(crate) enum Play {
     Answer(u16, String),
     /// These bytes, and then the end of the connection.
     Raw(Vec<u8>),
+    /// These bytes, and then nothing for ever.
+    Stall(Vec<u8>),
     /// Nothing, for ever.
     Hang,
 }
@@ -104,6 +106,10 @@ async fn serve(stream: TcpStream, record: Arc<Mutex<Vec<Seen>>>, handler: Arc<Ha
             format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
         }
         Play::Raw(bytes) => bytes,
+        Play::Stall(bytes) => {
+            let _ = stream.write_all(&bytes).await;
+            std::future::pending().await
+        }
         Play::Hang => std::future::pending().await,
     };
     // The client may have gone away on purpose.

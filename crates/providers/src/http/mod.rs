@@ -2,9 +2,12 @@
 //!
 //! It follows no redirects, asks no proxy, resolves no name that its caller has pinned, and keeps
 //! nothing between requests. That makes it slower than a pool and easy to reason about: a launcher
-//! is called a few times a minute, and a webhook must never reach an address that was not checked.
+//! is called a few times a minute, Daily twenty times a second at most, and a webhook must never
+//! reach an address that was not checked.
 
 mod connect;
+mod place;
+mod streamed;
 mod tls;
 
 use std::time::Duration;
@@ -13,12 +16,16 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 pub(crate) use connect::{Route, Stream};
+pub(crate) use place::Place;
+pub(crate) use streamed::{Exchange, FileBody, StreamedCall, begin};
 pub(crate) use tls::{Tls, TlsError};
 
 const AGENT: &str = concat!("roundsman/", env!("CARGO_PKG_VERSION"));
@@ -51,6 +58,8 @@ pub(crate) struct Answer {
     pub(crate) is_whole: bool,
     /// Where the next page begins, if the server says that there is one.
     pub(crate) next_token: Option<String>,
+    /// How long to wait, if the server says it in seconds.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// Why no answer came. The request may have been carried out nevertheless.
@@ -117,8 +126,10 @@ async fn exchange(
 
 async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Answer, hyper::Error> {
     let status = response.status().as_u16();
-    let next_token = response.headers().get("x-nomad-nexttoken");
-    let next_token = next_token.and_then(|token| token.to_str().ok()).map(str::to_owned);
+    let next_token = header(response.headers(), "x-nomad-nexttoken").map(str::to_owned);
+    let retry_after = header(response.headers(), RETRY_AFTER.as_str());
+    let retry_after = retry_after.and_then(|secs| secs.trim().parse().ok());
+    let retry_after = retry_after.map(Duration::from_secs);
     let mut body = response.into_body();
     let mut read = BytesMut::new();
     let mut is_whole = true;
@@ -132,7 +143,11 @@ async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Answer, 
         }
         read.extend_from_slice(&data);
     }
-    Ok(Answer { status, body: read.freeze(), is_whole, next_token })
+    Ok(Answer { status, body: read.freeze(), is_whole, next_token, retry_after })
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// Hyper's errors name their cause only as a source.
