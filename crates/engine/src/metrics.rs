@@ -3,6 +3,8 @@
 //! Invariant: the number of series is bounded. Kinds and error codes come from users, so only the
 //! first so many get a label of their own and the rest share `other`.
 
+mod presence;
+mod recordings;
 mod transcripts;
 
 use std::collections::HashSet;
@@ -22,6 +24,8 @@ use roundsman_core::jobs::{
 use roundsman_core::ports::{Enqueued, KindDepth, SweepReport};
 
 use crate::health::LoopReport;
+use presence::PresenceMetrics;
+use recordings::RecordingMetrics;
 use transcripts::TranscriptMetrics;
 
 /// Kinds (and, apart from them, error codes) that get a label of their own.
@@ -70,6 +74,8 @@ struct Inner {
     launcher_calls: Family<ResultLabel, Counter>,
     webhook_deliveries: Family<ResultLabel, Counter>,
     transcripts: TranscriptMetrics,
+    presence: PresenceMetrics,
+    recordings: RecordingMetrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -141,6 +147,8 @@ impl Default for Metrics {
                 launcher_calls: Family::default(),
                 webhook_deliveries: Family::default(),
                 transcripts: TranscriptMetrics::default(),
+                presence: PresenceMetrics::default(),
+                recordings: RecordingMetrics::default(),
             }),
         };
         metrics.register();
@@ -176,6 +184,8 @@ impl Metrics {
         r.register("launcher_calls", "What launchers said", m.launcher_calls.clone());
         r.register("webhook_deliveries", "Tries by result", m.webhook_deliveries.clone());
         m.transcripts.register(r);
+        m.presence.register(r);
+        m.recordings.register(r);
     }
 
     /// The metrics in the OpenMetrics text format.

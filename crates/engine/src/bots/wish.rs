@@ -109,7 +109,7 @@ fn check_address(
     passcode: Option<&str>,
     problems: &mut Vec<FieldError>,
 ) -> Option<MeetingAddress> {
-    let platform = match Platform::parse(platform) {
+    let platform = match Platform::parse_attended(platform) {
         Ok(platform) => platform,
         Err(problem) => {
             problems.push(FieldError::new("platform", problem.to_string()));

@@ -10,15 +10,24 @@ use roundsman_core::bots::{BotRecord, BotStatus, ConnectionId, MeetingId, NewBot
 use roundsman_core::effects::{Effects, Frame, LoggedTransition, Violation, WebhookEvent};
 use roundsman_core::jobs::{Job, JobId, LeaseRef, RunningJob, Settle, Settled};
 use roundsman_core::ports::{
-    Announced, AnonymiseAnswer, BeatAnswer, BotBeat, BotHappened, BotStore, BotSweep, BotTarget,
-    CancelAnswer, ClaimAnswer, ClaimRequest, ConfigAnswer, ConfigChange, Database, DeadLetter,
-    DeliveryEntry, EffectStore, EnqueueAnswer, EnqueueRequest, EventAnswer, Heartbeat,
-    HeartbeatAnswer, JobStore, KeyStore, KindDepth, ListFilter, ListPage, LiveMeeting,
-    MeetingFilter, MeetingPage, MeetingRow, MessageAnswer, NewDeadLetter, NewMessage, NewShare,
-    ProcessStart, PruneReport, PruneRequest, Rename, ReserveAnswer, RetryAnswer, Rewritten,
-    RuntimeNote, Scope, SearchHit, SearchPage, SettleRequest, SettledSegments, Share, StopAnswer,
-    Store, StoreError, SweepReport, SweepRequest, Transcript, TranscriptPrune, TranscriptStore,
-    UserStore, WebhookStore,
+    AnnounceAnswer, Announced, AnonymiseAnswer, BeatAnswer, BeginAnswer, BotBeat, BotHappened,
+    BotStore, BotSweep, BotTarget, CancelAnswer, ClaimAnswer, ClaimRequest, CommitAnswer,
+    ConfigAnswer, ConfigChange, Database, DeadLetter, DeliveryEntry, EffectStore, EndAnswer,
+    EnqueueAnswer, EnqueueRequest, EventAnswer, FinishAnswer, Heartbeat, HeartbeatAnswer,
+    InboxEvent, InboxFilter, JobStore, KeyStore, KindDepth, ListFilter, ListPage, LiveMeeting,
+    MeetingFilter, MeetingPage, MeetingRow, MessageAnswer, NewDeadLetter, NewInboxEvent,
+    NewMessage, NewShare, OpenAnswer, OpenPresence, PresenceCounts, PresenceFilter, PresencePage,
+    PresencePrune, PresenceStore, ProcessStart, PruneReport, PruneRequest, RecordingFilter,
+    RecordingStore, Rename, ReserveAnswer, RetryAnswer, Rewritten, RuntimeNote, Scope, SearchHit,
+    SearchPage, SessionFilter, SettleRequest, SettledSegments, Share, StopAnswer, Store,
+    StoreError, SweepReport, SweepRequest, Transcript, TranscriptPrune, TranscriptStore, UserStore,
+    WebhookStore,
+};
+use roundsman_core::presence::{
+    LookReport, NewPresenceMeeting, PresenceMeeting, PresenceRules, PresenceSession, RoomName,
+};
+use roundsman_core::recordings::{
+    Announcement, Consent, Media, Recording, RecordingId, RecordingStatus, SpokenSegment,
 };
 use roundsman_core::transcripts::{Line, SearchQuery, SeqRange, SpeakerEvent};
 use roundsman_core::users::{ApiToken, NewToken, NewUser, TokenId, User, UserId};
@@ -269,6 +278,54 @@ delegate! { TranscriptStore
     delete_dead_letter(id: i64) -> bool;
     prune_transcripts(request: TranscriptPrune) -> u64;
     live_segment_count() -> u64;
+}
+
+delegate! { PresenceStore
+    open_presence(wish: NewPresenceMeeting, now: Timestamp) -> OpenAnswer;
+    presence_meeting(scope: Scope, meeting: MeetingId) -> Option<PresenceMeeting>;
+    presence_meetings(scope: Scope, filter: PresenceFilter, page: PresencePage)
+        -> Vec<PresenceMeeting>;
+    presence_sessions(meeting: MeetingId, filter: SessionFilter) -> Vec<PresenceSession>;
+    meetings_of_rooms(rooms: Vec<RoomName>) -> Vec<Option<MeetingId>>;
+    commit_look(
+        meeting: MeetingId, report: LookReport, rules: PresenceRules, guard: LeaseRef, now: Timestamp
+    ) -> CommitAnswer;
+    judge_presence(meeting: MeetingId, rules: PresenceRules, guard: LeaseRef, now: Timestamp)
+        -> CommitAnswer;
+    end_presence(scope: Scope, meeting: MeetingId, now: Timestamp) -> EndAnswer;
+    open_presences(after: Option<MeetingId>, rows_max: u32) -> Vec<OpenPresence>;
+    empty_presences(after: Option<MeetingId>, rows_max: u32) -> Vec<MeetingId>;
+    note_joining(meeting: MeetingId, connection: String, until: Timestamp) -> bool;
+    end_joining(meeting: MeetingId, connection: String) -> bool;
+    keep_inbox(events: Vec<NewInboxEvent>, now: Timestamp) -> Vec<bool>;
+    inbox(filter: InboxFilter, before: Option<i64>, rows_max: u32) -> Vec<InboxEvent>;
+    inbox_event(id: i64) -> Option<InboxEvent>;
+    note_domain_look(began_at: Timestamp) -> ();
+    last_domain_look() -> Option<Timestamp>;
+    prune_presence(request: PresencePrune) -> u64;
+    presence_counts() -> PresenceCounts;
+}
+
+delegate! { RecordingStore
+    announce_recordings(announcements: Vec<Announcement>, now: Timestamp) -> Vec<AnnounceAnswer>;
+    known_recordings(ids: Vec<RecordingId>) -> Vec<bool>;
+    recording(scope: Scope, id: RecordingId) -> Option<Recording>;
+    recordings(scope: Scope, filter: RecordingFilter, before: Option<i64>, rows_max: u32)
+        -> Vec<Recording>;
+    begin_recording(id: RecordingId, guard: LeaseRef, now: Timestamp) -> BeginAnswer;
+    keep_media(id: RecordingId, media: Vec<Media>, guard: LeaseRef, now: Timestamp) -> bool;
+    finish_recording(
+        id: RecordingId, spoken: Vec<SpokenSegment>, guard: LeaseRef, now: Timestamp
+    ) -> FinishAnswer;
+    fail_recording(id: RecordingId, error: String, guard: LeaseRef, now: Timestamp) -> bool;
+    retry_recordings(scope: Scope, id: Option<RecordingId>, rows_max: u32, now: Timestamp) -> u32;
+    set_consent(scope: Scope, meeting: MeetingId, consent: Consent) -> bool;
+    consents(meeting: MeetingId) -> Vec<Consent>;
+    recordings_to_erase(meeting: MeetingId) -> Vec<Recording>;
+    media_erased(id: RecordingId, error: Option<String>, guard: LeaseRef, now: Timestamp) -> bool;
+    recording_cursor() -> Option<RecordingId>;
+    set_recording_cursor(id: RecordingId, now: Timestamp) -> ();
+    recording_counts() -> Vec<(RecordingStatus, u64)>;
 }
 
 delegate! { KeyStore

@@ -6,6 +6,8 @@ mod backend;
 mod bots;
 mod flaky;
 mod housekeeping;
+mod presence;
+mod recordings;
 mod service;
 mod support;
 mod sweeper;
