@@ -22,4 +22,4 @@ pub use openapi::{openapi, openapi_json};
 pub use readiness::Readiness;
 pub use routes::router;
 pub use serve::{ServeOptions, listen, serve};
-pub use state::{AppState, WebLimits};
+pub use state::{AppState, DailyEvents, WebLimits};

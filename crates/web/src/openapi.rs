@@ -34,6 +34,9 @@ const PROBLEM: (&str, &str) = ("Problem", "application/problem+json");
         (name = "transcripts", description = "What was said: reading, exporting, searching, sharing it"),
         (name = "live", description = "What is said, as it is said"),
         (name = "ingest", description = "What producers of transcripts send, each with its meeting's token"),
+        (name = "presence", description = "Meetings in video rooms: who is in them, who was, and what the provider tells"),
+        (name = "recordings", description = "Recordings of meetings in video rooms, and who agrees to them"),
+        (name = "providers", description = "What providers of video rooms tell, signed with a secret"),
         (name = "vexa", description = "Bots and meetings as clients of the Vexa API know them"),
         (name = "webhooks", description = "Where a user is told of their meetings"),
         (name = "admin", description = "Users and tokens, for the operator"),
@@ -75,6 +78,8 @@ pub(crate) fn preamble() -> utoipa::openapi::OpenApi {
     components.add_security_scheme("admin_key", key("X-Admin-API-Key", "The operator's token."));
     let words = "A bot's own token; for stock Vexa bots it is in the callback's address instead.";
     components.add_security_scheme("bot_key", key("X-Bot-Token", words));
+    let words = "Daily's signature of `X-Webhook-Timestamp` and the body.";
+    components.add_security_scheme("daily_signature", key("X-Webhook-Signature", words));
     let mut meeting = Http::new(HttpAuthScheme::Bearer);
     meeting.bearer_format = Some("JWT".to_owned());
     meeting.description = Some("A meeting's token; it may be in the message instead.".to_owned());
@@ -109,9 +114,10 @@ fn add_common_problems(operation: &mut Operation) {
             codes.retain(|code| *code != Code::Forbidden);
             codes.push(Code::TooManyRefusals);
         }
+        Some("providers") => codes = vec![Code::Internal, Code::TooLarge, Code::TooManyRefusals],
         _ => {}
     }
-    if operation.request_body.is_some() {
+    if operation.request_body.is_some() && tag != Some("providers") {
         codes.extend([Code::InvalidJson, Code::TooLarge, Code::UnsupportedMediaType]);
         codes.push(Code::InvalidRequest);
     }

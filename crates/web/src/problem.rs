@@ -20,6 +20,8 @@ use serde_json::{Map, Value};
 const RETRY_AFTER_SECS: u32 = 2;
 /// How long a client should wait before it tries again to start a bot that is one too many.
 const BOT_RETRY_AFTER_SECS: u32 = 30;
+/// How long a client should wait before it asks for what the provider could not do.
+const PROVIDER_RETRY_AFTER_SECS: u32 = 5;
 /// What is shown of an error that is ours: nothing but where to look.
 const INTERNAL_DETAIL: &str =
     "Something went wrong on the server; its log says what, under the request id.";
@@ -38,6 +40,7 @@ pub enum Code {
     WrongState,
     KeyTaken,
     AlreadyLive,
+    RoomTaken,
     BotOver,
     Superseded,
     TooLarge,
@@ -48,15 +51,18 @@ pub enum Code {
     TooManyRefusals,
     TooManyConnections,
     Internal,
+    ProviderRefused,
+    ProviderUnavailable,
     StorageUnavailable,
     StorageFull,
     ShuttingDown,
     TimedOut,
     AdminNotConfigured,
+    NotConfigured,
 }
 
 impl Code {
-    pub const ALL: [Code; 26] = [
+    pub const ALL: [Code; 30] = [
         Code::InvalidJson,
         Code::EmailFixed,
         Code::NoData,
@@ -68,6 +74,7 @@ impl Code {
         Code::WrongState,
         Code::KeyTaken,
         Code::AlreadyLive,
+        Code::RoomTaken,
         Code::BotOver,
         Code::Superseded,
         Code::TooLarge,
@@ -78,11 +85,14 @@ impl Code {
         Code::TooManyRefusals,
         Code::TooManyConnections,
         Code::Internal,
+        Code::ProviderRefused,
+        Code::ProviderUnavailable,
         Code::StorageUnavailable,
         Code::StorageFull,
         Code::ShuttingDown,
         Code::TimedOut,
         Code::AdminNotConfigured,
+        Code::NotConfigured,
     ];
 
     /// The word itself.
@@ -119,6 +129,7 @@ impl Code {
             Code::AlreadyLive => {
                 (S::CONFLICT, "already_live", "There is a live bot in this meeting")
             }
+            Code::RoomTaken => (S::CONFLICT, "room_taken", "A meeting is open in this room"),
             Code::BotOver => (S::GONE, "bot_over", "The bot is over"),
             Code::Superseded => {
                 (S::GONE, "superseded", "Another attempt has taken the bot's place")
@@ -147,6 +158,10 @@ impl Code {
                 (S::TOO_MANY_REQUESTS, "too_many_connections", "Too many live connections")
             }
             Code::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
+            Code::ProviderRefused => (S::BAD_GATEWAY, "provider_refused", "The provider refuses"),
+            Code::ProviderUnavailable => {
+                (S::SERVICE_UNAVAILABLE, "provider_unavailable", "The provider does not answer")
+            }
             Code::StorageUnavailable => {
                 (S::SERVICE_UNAVAILABLE, "storage_unavailable", "The database is unavailable")
             }
@@ -159,6 +174,9 @@ impl Code {
             Code::TimedOut => (S::SERVICE_UNAVAILABLE, "timed_out", "The request took too long"),
             Code::AdminNotConfigured => {
                 (S::SERVICE_UNAVAILABLE, "admin_not_configured", "There is no admin token")
+            }
+            Code::NotConfigured => {
+                (S::SERVICE_UNAVAILABLE, "not_configured", "The server is not set up for this")
             }
         }
     }
@@ -203,6 +221,7 @@ impl Problem {
                 Some(RETRY_AFTER_SECS)
             }
             Code::BotLimitReached => Some(BOT_RETRY_AFTER_SECS),
+            Code::ProviderUnavailable => Some(PROVIDER_RETRY_AFTER_SECS),
             _ => None,
         };
         Problem {
@@ -266,7 +285,7 @@ impl Problem {
         Problem { status: Some(status), retry_after_secs: None, ..self }
     }
 
-    fn caused_by(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(crate) fn caused_by(self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Problem { cause: Some(Arc::from(cause.into())), ..self }
     }
 }

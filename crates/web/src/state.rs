@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use roundsman_core::daily::WebhookSecret;
 use roundsman_core::ports::{Clock, Random};
 use roundsman_engine::bots::Bots;
 use roundsman_engine::jobs::Jobs;
 use roundsman_engine::metrics::Metrics;
+use roundsman_engine::presence::{Intake, Presence};
+use roundsman_engine::recordings::Recordings;
 use roundsman_engine::transcripts::Transcripts;
 use roundsman_engine::users::{Authenticator, Users};
 use roundsman_engine::webhooks::Webhooks;
@@ -21,6 +24,9 @@ pub struct AppState {
     pub bots: Bots,
     pub webhooks: Webhooks,
     pub transcripts: Transcripts,
+    pub presence: Presence,
+    pub recordings: Recordings,
+    pub daily: DailyEvents,
     /// Who listens live.
     pub live: Live,
     pub users: Users,
@@ -35,6 +41,17 @@ pub struct AppState {
     /// Where clients reach this server, such as `https://meetings.example.org`. Without it, links
     /// begin with the host that the request for them named.
     pub public_url: Option<String>,
+}
+
+/// Whom to believe what Daily tells, and who hears it.
+#[derive(Debug, Clone)]
+pub struct DailyEvents {
+    /// Any of them may have signed, so that one can be replaced without a gap. Without one, nobody
+    /// is believed.
+    pub secrets: Arc<[WebhookSecret]>,
+    /// How old, or how far ahead, a signature may be.
+    pub replay_window: Duration,
+    pub intake: Arc<Intake>,
 }
 
 /// What a request may cost.

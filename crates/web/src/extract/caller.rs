@@ -7,6 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use roundsman_core::ports::Scope;
 use roundsman_core::users::{Authenticated, TokenScope, UserId};
 use roundsman_engine::users::Denied;
 
@@ -36,15 +37,23 @@ impl Caller {
     }
 
     /// The user who is asking, if their token allows what needs `scope`. The operator is nobody
-    /// who could have a bot.
+    /// who could have a bot or a meeting.
     pub(crate) fn require_user(&self, scope: TokenScope) -> Result<UserId, Problem> {
         match self.require(scope)? {
             Authenticated::User { user_id, .. } => Ok(*user_id),
             Authenticated::Admin => {
-                let detail = "Bots belong to users: send a user's token.";
+                let detail = "Bots and meetings belong to users: send a user's token.";
                 Err(Problem::new(Code::Forbidden, detail))
             }
         }
+    }
+
+    /// What the caller may see, if their token allows what needs `scope`: the operator everything.
+    pub(crate) fn reach(&self, scope: TokenScope) -> Result<Scope, Problem> {
+        Ok(match self.require(scope)? {
+            Authenticated::User { user_id, .. } => Scope::User(*user_id),
+            Authenticated::Admin => Scope::All,
+        })
     }
 
     /// Only the operator passes.

@@ -70,7 +70,7 @@ fn is_json(headers: &HeaderMap) -> bool {
         || (media_type.starts_with("application/") && media_type.ends_with("+json"))
 }
 
-fn unread(rejection: &BytesRejection, bytes_max: usize) -> Problem {
+pub(super) fn unread(rejection: &BytesRejection, bytes_max: usize) -> Problem {
     match rejection {
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
             let detail = format!("The body is larger than {bytes_max} bytes.");

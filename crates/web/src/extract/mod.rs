@@ -2,6 +2,7 @@
 
 mod bot_token;
 mod caller;
+mod daily_body;
 mod json;
 mod live_key;
 mod meeting_path;
@@ -10,8 +11,9 @@ mod vexa_caller;
 
 pub(crate) use bot_token::{BotToken, PathBotToken, not_this_bot};
 pub(crate) use caller::{AdminCaller, Caller, bearer};
+pub(crate) use daily_body::{DAILY_BODY_BYTES_MAX, DailyBody};
 pub(crate) use json::{AppJson, AppJsonWithBytes, JsonBytes};
 pub(crate) use live_key::LiveKey;
 pub(crate) use meeting_path::MeetingPath;
-pub(crate) use params::{AddressPath, AppQuery, IdPath, NO_PLATFORM, TextPath};
+pub(crate) use params::{AddressPath, AppQuery, IdPath, NO_BOT_PLATFORM, NO_PLATFORM, TextPath};
 pub(crate) use vexa_caller::{AccountCaller, BotsCaller, MeetingsCaller};

@@ -13,6 +13,9 @@ use crate::state::Shared;
 
 /// In the words of Vexa's validation, whose clients see it.
 pub(crate) const NO_PLATFORM: &str =
+    "value is not a valid enumeration member; permitted: 'google_meet', 'zoom', 'teams', 'daily'";
+/// The same where bots are meant.
+pub(crate) const NO_BOT_PLATFORM: &str =
     "value is not a valid enumeration member; permitted: 'google_meet', 'zoom', 'teams'";
 
 /// The number in a path such as `/jobs/{id}`.
@@ -68,6 +71,14 @@ impl FromRequestParts<Shared> for AddressPath {
 impl AddressPath {
     pub(crate) fn target(&self) -> BotTarget {
         BotTarget::Address { platform: self.platform, native_id: self.native_id.clone() }
+    }
+
+    /// The same where only a bot can be meant.
+    pub(crate) fn bot_target(&self) -> Result<BotTarget, Problem> {
+        if self.platform.is_attended() {
+            return Ok(self.target());
+        }
+        Err(Problem::field("platform", NO_BOT_PLATFORM).at(Place::Path))
     }
 }
 

@@ -1,7 +1,7 @@
-//! Nobody tries bots' tokens, meetings' tokens or links' secrets by the thousand.
+//! Nobody tries bots' tokens, meetings' tokens, links' secrets or signatures by the thousand.
 //!
 //! Invariant: only refusals count and only refusals are held back, so that no stranger can keep a
-//! bot with a valid token from reporting, or somebody with a link from reading.
+//! bot with a valid token from reporting, somebody with a link from reading, or Daily from telling.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::shown_path::PUBLIC_TRANSCRIPTS;
 use crate::problem::{Code, Problem};
+use crate::routes::{DAILY_WEBHOOK, DAILY_WEBHOOK_AS_KNOWN};
 use crate::state::Shared;
 
 /// In the long run one refusal in this time is explained; the others are only told to wait.
@@ -27,7 +28,7 @@ struct Door {
     metric: &'static str,
 }
 
-const DOORS: [Door; 3] = [
+const DOORS: [Door; 4] = [
     // Where bots call back.
     Door {
         prefixes: &["/callback/", "/bots/internal/callback/"],
@@ -40,6 +41,11 @@ const DOORS: [Door; 3] = [
         prefixes: &[PUBLIC_TRANSCRIPTS],
         refusal: StatusCode::NOT_FOUND,
         metric: "share_refused",
+    },
+    Door {
+        prefixes: &[DAILY_WEBHOOK, DAILY_WEBHOOK_AS_KNOWN],
+        refusal: StatusCode::UNAUTHORIZED,
+        metric: "daily_refused",
     },
 ];
 
@@ -111,6 +117,8 @@ mod tests {
         assert_eq!(door_at("/callback/started"), Some(0));
         assert_eq!(door_at("/ingest/transcription"), Some(1));
         assert_eq!(door_at("/public/transcripts/x.txt"), Some(2));
+        assert_eq!(door_at("/webhooks/daily"), Some(3));
+        assert_eq!(door_at("/v1/daily/webhook"), Some(3));
         assert_eq!(door_at("/jobs"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 mod bots;
 mod callbacks;
+mod daily;
 mod docs;
 mod health;
 mod ingest;
@@ -9,6 +10,8 @@ mod jobs;
 mod leases;
 pub(crate) mod live;
 mod metrics;
+mod presence;
+mod recordings;
 mod transcripts;
 mod users;
 mod vexa;
@@ -27,6 +30,7 @@ use crate::openapi;
 use crate::problem::{Code, Problem};
 use crate::state::{AppState, Shared};
 
+pub(crate) use daily::{DAILY_WEBHOOK, DAILY_WEBHOOK_AS_KNOWN};
 pub(crate) use worker::CLAIM_PATH;
 
 /// The whole edge, ready to be served.
@@ -59,6 +63,9 @@ pub(crate) fn documented() -> OpenApiRouter<Shared> {
         .merge(transcripts::public_routes())
         .merge(vexa::shaped(live::event_routes()))
         .merge(live::routes())
+        .merge(presence::routes())
+        .merge(recordings::routes())
+        .merge(daily::routes())
         .merge(vexa::shaped(users::routes()))
         .merge(health::routes())
         .merge(metrics::routes())

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::meeting::{MeetingShape, meeting_view, state_word, vexa_status};
 use super::next_before;
 use super::problem::FIELD_REQUIRED;
-use crate::extract::NO_PLATFORM;
+use crate::extract::NO_BOT_PLATFORM;
 use crate::problem::Problem;
 
 /// A bot to be sent into a meeting. Members that are not known here are ignored, as in Vexa.
@@ -213,8 +213,8 @@ impl TryFrom<StartBody> for StartWish {
             let errors = missing.map(|(field, _)| FieldError::new(*field, FIELD_REQUIRED));
             return Err(Problem::invalid(errors.collect()));
         };
-        if Platform::parse(platform).is_err() {
-            return Err(Problem::field("platform", NO_PLATFORM));
+        if Platform::parse_attended(platform).is_err() {
+            return Err(Problem::field("platform", NO_BOT_PLATFORM));
         }
         let leave = body.automatic_leave.unwrap_or_default();
         Ok(StartWish {
@@ -240,8 +240,8 @@ impl TryFrom<StopBody> for BotTarget {
         match (meeting_id, platform, native_meeting_id) {
             (Some(id), None, None) => Ok(BotTarget::Meeting(MeetingId::new(id))),
             (None, Some(platform), Some(native_id)) => {
-                let platform = Platform::parse(&platform)
-                    .map_err(|_| Problem::field("platform", NO_PLATFORM))?;
+                let platform = Platform::parse_attended(&platform)
+                    .map_err(|_| Problem::field("platform", NO_BOT_PLATFORM))?;
                 Ok(BotTarget::Address { platform, native_id })
             }
             _ => {

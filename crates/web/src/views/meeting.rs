@@ -35,7 +35,8 @@ pub(crate) struct MeetingShape {
     /// `completed` or `failed`.
     #[schema(example = "requested")]
     status: String,
-    /// In ours: `reserved`, `starting`, `active`, `stopping`, `completed` or `failed`.
+    /// In ours: `reserved`, `starting`, `active`, `stopping`, `completed` or `failed`; `open` for a
+    /// video room that nobody's bot attends.
     #[schema(example = "reserved")]
     state: String,
     bot_container_id: Option<String>,
@@ -133,8 +134,7 @@ pub(crate) fn meeting_view(row: &MeetingRow) -> Value {
 
 /// The status of a meeting in Vexa's words.
 pub(crate) fn vexa_status(row: &MeetingRow) -> &'static str {
-    let stage = row.bot.as_ref().and_then(|bot| bot.stage);
-    row.meeting.bot_status().map_or("completed", |status| status.as_vexa(stage))
+    roundsman_core::bots::vexa_status(&row.meeting, row.bot.as_ref())
 }
 
 /// The status of a meeting in ours.

@@ -12,7 +12,9 @@ mod job;
 mod job_request;
 mod lease;
 mod meeting;
+mod presence;
 mod problem;
+mod recordings;
 mod share;
 mod transcript;
 mod user;
@@ -44,7 +46,16 @@ pub(crate) use meeting::{
     MeetingChangeBody, MeetingListQuery, MeetingListView, MeetingShape, MessageView, PageQuery,
     meeting_view, state_word, vexa_status,
 };
+pub(crate) use presence::{
+    ConnectionBody, DailyEventShape, DoneView, InboxEventView, InboxListView, InboxQuery,
+    JoiningView, PresenceExportView, PresenceListQuery, PresenceListView, PresenceMeetingBody,
+    PresenceMeetingView, PresenceTimelineView, RoomTokenBody, RoomTokenView, SessionListQuery,
+    SessionListView, SubscriptionView,
+};
 pub(crate) use problem::{ProblemView, ValidationProblemShape};
+pub(crate) use recordings::{
+    ConsentBody, ConsentListView, ConsentView, RecordingListQuery, RecordingListView, RecordingView,
+};
 pub(crate) use share::{
     NewShareView, RenameBody, RewrittenView, SearchTermsQuery, SearchView, ShareListView,
     ShareQuery,
@@ -65,6 +76,8 @@ pub(crate) use worker::{
 
 /// A page of a list unless another size is asked for.
 const PAGE_ROWS_DEFAULT: u32 = 50;
+/// A file's name is at most this long, without its extension.
+const FILE_NAME_CHARS_MAX: usize = 100;
 
 /// Stored JSON as it is. What the database holds was checked when it came in; if a row was edited
 /// into something else, `null` is shown rather than a broken answer.
@@ -85,4 +98,22 @@ fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {
 fn next_before(ids: impl ExactSizeIterator<Item = i64>, rows_max: u32) -> Option<i64> {
     let full = ids.len() >= rows_max as usize;
     ids.last().filter(|_| full)
+}
+
+/// A name that no file system and no header takes for anything else.
+fn safe_name(text: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    text.chars().take(FILE_NAME_CHARS_MAX).map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_harmless() {
+        assert_eq!(safe_name("transcript-zoom-1234"), "transcript-zoom-1234");
+        assert_eq!(safe_name("a/../b\"\r\n\u{202e}.exe"), "a----b-----exe");
+        assert_eq!(safe_name(&"x".repeat(500)).len(), FILE_NAME_CHARS_MAX);
+    }
 }

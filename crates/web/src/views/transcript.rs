@@ -14,12 +14,11 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::meeting::meeting_view;
+use super::safe_name;
 use crate::problem::{Place, Problem};
 
 /// Segments in one answer, if it is cut at all.
 const SEGMENTS_MAX: u32 = 10_000;
-/// A file's name is at most this long, without its extension.
-const FILE_NAME_CHARS_MAX: usize = 100;
 
 /// What was said in a meeting.
 #[derive(ToSchema)]
@@ -309,12 +308,6 @@ fn fingerprint(text: &str) -> u64 {
     })
 }
 
-/// A name that no file system and no header takes for anything else.
-fn safe_name(text: &str) -> String {
-    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-    text.chars().take(FILE_NAME_CHARS_MAX).map(safe).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use roundsman_core::Timestamp;
@@ -369,12 +362,5 @@ mod tests {
         }
         let one_frame = cut(vec![line(1, 5), line(2, 5)], vec![], 9, Some(1));
         assert_eq!(starts(&one_frame), (vec![1, 2], vec![], 9, false));
-    }
-
-    #[test]
-    fn names_of_files_are_harmless() {
-        assert_eq!(safe_name("transcript-zoom-1234"), "transcript-zoom-1234");
-        assert_eq!(safe_name("a/../b\"\r\n\u{202e}.exe"), "a----b-----exe");
-        assert_eq!(safe_name(&"x".repeat(500)).len(), FILE_NAME_CHARS_MAX);
     }
 }

@@ -8,34 +8,27 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
-use roundsman_bus::{BusLimits, LocalBus};
 use roundsman_core::bots::{CallbackKey, MeetingTokens};
-use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, MergeRule, RetryPolicy, Role};
-use roundsman_core::ports::{Clock, Database, Random, Store};
-use roundsman_core::transcripts::{FilterConfig, TranscriptionFilter};
-use roundsman_engine::bots::{Bots, BotsDeps};
+use roundsman_core::ports::{Database, NewSubscription};
 use roundsman_engine::health::Health;
-use roundsman_engine::jobs::{JobLimits, Jobs, JobsDeps};
-use roundsman_engine::metrics::Metrics;
-use roundsman_engine::transcripts::{TranscriptLimits, Transcripts, TranscriptsDeps};
+use roundsman_engine::presence::PresenceWork;
 use roundsman_engine::users::{
     AdminToken, Authenticator, AuthenticatorOptions, TokenWish, UserWish, Users,
 };
 use roundsman_engine::wake::Wakes;
-use roundsman_engine::webhooks::Webhooks;
-use roundsman_store::sqlite::{SqliteOptions, SqliteStore};
-use roundsman_testkit::{ManualClock, SeededRandom};
+use roundsman_store::sqlite::SqliteStore;
+use roundsman_testkit::ManualClock;
 use roundsman_web::{AppState, Live, LiveLimits, Readiness, WebLimits, router};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::webhooks::Mailbox;
+use crate::app_parts::Parts;
+use crate::app_presence::{DAILY_SECRET, TestRooms, daily_events, presence_of};
+use crate::app_recordings::{KeptRecordings, recordings_of};
 
 pub(crate) const ADMIN_TOKEN: &str = "operator-of-these-tests";
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
-pub(crate) const MEETING_KEY: &[u8] = b"a key for the tokens of meetings";
 
 /// The server and the hands that a test needs on it.
 pub(crate) struct App {
@@ -50,6 +43,10 @@ pub(crate) struct App {
     pub(crate) callback_key: CallbackKey,
     /// What the tokens of meetings are made with.
     pub(crate) meeting_tokens: MeetingTokens,
+    /// The provider of video rooms.
+    pub(crate) rooms: Arc<TestRooms>,
+    pub(crate) presence_work: PresenceWork,
+    pub(crate) kept_recordings: Arc<KeptRecordings>,
 }
 
 /// What may differ from test to test.
@@ -62,6 +59,10 @@ pub(crate) struct Setup {
     pub(crate) body_bytes_max: usize,
     /// The database in a file, where others can get at it.
     pub(crate) file: Option<PathBuf>,
+    /// What Daily may sign with.
+    pub(crate) daily_secrets: Vec<&'static str>,
+    /// Where Daily is to send its events.
+    pub(crate) subscription: Option<NewSubscription>,
 }
 
 impl Default for Setup {
@@ -73,6 +74,8 @@ impl Default for Setup {
             live: LiveLimits::default(),
             body_bytes_max: BODY_BYTES_MAX,
             file: None,
+            daily_secrets: vec![DAILY_SECRET],
+            subscription: None,
         }
     }
 }
@@ -82,14 +85,6 @@ impl Setup {
         AuthenticatorOptions {
             admin: self.admin.map(AdminToken::new),
             cache_for: Duration::from_secs(30),
-        }
-    }
-
-    fn store(&self, catalog: &Arc<KindCatalog>) -> SqliteStore {
-        let catalog = catalog.clone();
-        match &self.file {
-            Some(file) => SqliteStore::open(&SqliteOptions::new(file), catalog).unwrap(),
-            None => SqliteStore::open_in_memory_inline(catalog).unwrap(),
         }
     }
 
@@ -107,77 +102,58 @@ impl App {
         App::with(Setup::default())
     }
 
-    pub(crate) fn with(setup: Setup) -> Self {
-        let catalog = Arc::new(KindCatalog::new(kind_defaults()));
-        let store = Arc::new(setup.store(&catalog));
-        let dyn_store: Arc<dyn Store> = store.clone();
+    pub(crate) fn with(mut setup: Setup) -> Self {
         let clock = Arc::new(ManualClock::default());
-        let dyn_clock: Arc<dyn Clock> = clock.clone();
-        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(7));
-        let (metrics, wakes) = (Metrics::default(), Wakes::local());
-        let stopping = CancellationToken::new();
+        let parts = Parts::new(clock.clone(), setup.file.as_deref());
         let callback_key = CallbackKey::new(b"a key for the tests of the edge!");
-        let bus = Arc::new(LocalBus::new(&BusLimits::default(), &stopping));
-        let meeting_tokens = MeetingTokens::new(MEETING_KEY);
-        let transcripts = Transcripts::new(TranscriptsDeps {
-            bus: bus.clone(),
-            metrics: metrics.clone(),
-            tokens: meeting_tokens.clone(),
-            ..transcript_deps(&dyn_store, &dyn_clock, &random)
-        });
-        let bots = Bots::new(BotsDeps {
-            store: dyn_store.clone(),
-            clock: dyn_clock.clone(),
-            random: random.clone(),
-            bus,
-            wakes: wakes.clone(),
-            metrics: metrics.clone(),
-            callback_key: callback_key.clone(),
-            transcripts: transcripts.clone(),
-            tasks: TaskTracker::new(),
-        });
-        let webhooks = Webhooks::new(
-            dyn_store.clone(),
-            dyn_clock.clone(),
-            random.clone(),
-            Arc::new(Mailbox),
-            wakes.clone(),
+        let rooms = Arc::new(TestRooms::default());
+        let presence_work = parts.presence_work(rooms.clone());
+        let kept_recordings = Arc::new(KeptRecordings::new(parts.store.clone()));
+        let store = parts.store.clone();
+        let authenticator = Authenticator::new(store.clone(), parts.clock.clone(), setup.auth());
+        let users = Users::new(
+            store.clone(),
+            parts.clock.clone(),
+            parts.random.clone(),
+            authenticator.clone(),
         );
-        let jobs = Jobs::new(JobsDeps {
-            store: dyn_store,
-            clock: dyn_clock.clone(),
-            random: random.clone(),
-            catalog,
-            wakes: wakes.clone(),
-            metrics: metrics.clone(),
-            tasks: TaskTracker::new(),
-            limits: job_limits(),
-        });
-        let authenticator = Authenticator::new(store.clone(), dyn_clock.clone(), setup.auth());
-        let users =
-            Users::new(store.clone(), dyn_clock.clone(), random.clone(), authenticator.clone());
-        let health = Health::new(dyn_clock.clone());
+        let health = Health::new(parts.clock.clone());
         let (limits, live) = (setup.limits(), Live::new(setup.live));
         let database = setup.ping.unwrap_or_else(|| store.clone());
         let readiness =
-            Readiness::new(database, dyn_clock.clone(), health.clone(), stopping.clone());
+            Readiness::new(database, parts.clock.clone(), health.clone(), parts.stopping.clone());
         let state = AppState {
-            jobs,
-            bots,
-            webhooks,
-            transcripts,
+            jobs: parts.jobs(),
+            bots: parts.bots(&callback_key),
+            webhooks: parts.webhooks(),
+            presence: presence_of(&presence_work, setup.subscription.take()),
+            recordings: recordings_of(&presence_work, &kept_recordings),
+            daily: daily_events(&presence_work, &setup.daily_secrets),
+            transcripts: parts.transcripts,
             live,
             users,
             authenticator,
             readiness,
-            metrics,
-            clock: dyn_clock,
-            random,
+            metrics: parts.metrics,
+            clock: parts.clock,
+            random: parts.random,
             limits,
             public_url: None,
         };
-        let router = router(state.clone());
-        App { router, state, clock, store, health, wakes, stopping, callback_key, meeting_tokens }
+        App {
+            router: router(state.clone()),
+            state,
+            clock,
+            store,
+            health,
+            wakes: parts.wakes,
+            stopping: parts.stopping,
+            callback_key,
+            meeting_tokens: parts.meeting_tokens,
+            rooms,
+            presence_work,
+            kept_recordings,
+        }
     }
 
     /// A new user's token with these scopes.
@@ -346,50 +322,5 @@ impl Answer {
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
         self
-    }
-}
-
-/// With a bus and metrics of its own.
-fn transcript_deps(
-    store: &Arc<dyn Store>,
-    clock: &Arc<dyn Clock>,
-    random: &Arc<dyn Random>,
-) -> TranscriptsDeps {
-    TranscriptsDeps {
-        store: store.clone(),
-        clock: clock.clone(),
-        random: random.clone(),
-        bus: Arc::new(LocalBus::new(&BusLimits::default(), &CancellationToken::new())),
-        cache: None,
-        metrics: Metrics::default(),
-        tokens: MeetingTokens::new(MEETING_KEY),
-        filter: Arc::new(TranscriptionFilter::new(FilterConfig::default()).unwrap()),
-        limits: TranscriptLimits::default(),
-        tasks: TaskTracker::new(),
-    }
-}
-
-fn job_limits() -> JobLimits {
-    JobLimits {
-        payload_bytes_max: 1024,
-        jobs_per_request_max: 100,
-        // Far longer than a test is given: a claim that is not woken fails it.
-        poll_every: Duration::from_mins(10),
-        ..JobLimits::default()
-    }
-}
-
-fn kind_defaults() -> KindSpec {
-    KindSpec {
-        kind: KindName::new("default").unwrap(),
-        lease_ttl: Duration::from_mins(5),
-        heartbeat_every: Duration::from_secs(30),
-        deadline: None,
-        max_attempts: Some(3),
-        retry: RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_mins(5) },
-        merge: MergeRule::Replace,
-        concurrency: None,
-        role: Role::Worker,
-        lease_name: None,
     }
 }

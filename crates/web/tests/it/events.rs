@@ -28,7 +28,7 @@ pub(crate) type Event = BTreeMap<String, String>;
 
 impl App {
     pub(crate) async fn events(&self, path: &str, headers: &[(&str, &str)]) -> Events {
-        let response = self.open(path, headers).await;
+        let response = self.ask(path, headers).await;
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
@@ -37,10 +37,10 @@ impl App {
 
     /// What a stream of events, which is then not listened to, is answered.
     pub(crate) async fn opens(&self, path: &str, headers: &[(&str, &str)]) -> u16 {
-        self.open(path, headers).await.status().as_u16()
+        self.ask(path, headers).await.status().as_u16()
     }
 
-    async fn open(&self, path: &str, headers: &[(&str, &str)]) -> Response {
+    async fn ask(&self, path: &str, headers: &[(&str, &str)]) -> Response {
         let mut request = Request::get(path);
         for (name, value) in headers {
             request = request.header(*name, *value);

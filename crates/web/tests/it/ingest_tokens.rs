@@ -7,7 +7,8 @@ use roundsman_core::ports::Clock;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::app::{App, MEETING_KEY, Setup};
+use crate::app::{App, Setup};
+use crate::app_parts::MEETING_KEY;
 use crate::app_transcripts::{AT_MEET, said};
 
 fn encode(bytes: &[u8]) -> String {

@@ -48,8 +48,8 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[utoipa::path(
     get, path = "/transcripts/{platform}/{native_meeting_id}/events", tag = "transcripts", operation_id = "meeting_events",
     params(
-        ("platform" = String, Path, description = "google_meet, zoom or teams", example = "google_meet"),
-        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform", example = "abc-defg-hij"),
+        ("platform" = String, Path, description = "google_meet, zoom, teams or daily", example = "google_meet"),
+        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform, or the name of the room", example = "abc-defg-hij"),
         EventsQuery),
     responses(
         (status = 200, description = "Events, without end", body = String, content_type = "text/event-stream"),

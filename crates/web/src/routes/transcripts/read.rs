@@ -28,8 +28,8 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 #[utoipa::path(
     get, path = "/transcripts/{platform}/{native_meeting_id}", tag = "transcripts", operation_id = "get_transcript",
     params(
-        ("platform" = String, Path, description = "google_meet, zoom or teams", example = "google_meet"),
-        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform", example = "abc-defg-hij"),
+        ("platform" = String, Path, description = "google_meet, zoom, teams or daily", example = "google_meet"),
+        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform, or the name of the room", example = "abc-defg-hij"),
         ("meeting_id" = Option<i64>, Query, description = "Not the latest there, but the one with this number"),
         TranscriptQuery),
     responses(

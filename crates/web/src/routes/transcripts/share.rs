@@ -40,8 +40,8 @@ pub(super) fn public_routes() -> OpenApiRouter<Shared> {
 #[utoipa::path(
     post, path = "/transcripts/{platform}/{native_meeting_id}/share", tag = "transcripts", operation_id = "share_transcript",
     params(
-        ("platform" = String, Path, description = "google_meet, zoom or teams", example = "google_meet"),
-        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform", example = "abc-defg-hij"),
+        ("platform" = String, Path, description = "google_meet, zoom, teams or daily", example = "google_meet"),
+        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform, or the name of the room", example = "abc-defg-hij"),
         ("meeting_id" = Option<i64>, Query, description = "Not the latest there, but the one with this number"),
         ShareQuery),
     responses(
@@ -73,8 +73,8 @@ async fn share_transcript(
 #[utoipa::path(
     get, path = "/transcripts/{platform}/{native_meeting_id}/shares", tag = "transcripts", operation_id = "list_shares",
     params(
-        ("platform" = String, Path, description = "google_meet, zoom or teams", example = "google_meet"),
-        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform", example = "abc-defg-hij"),
+        ("platform" = String, Path, description = "google_meet, zoom, teams or daily", example = "google_meet"),
+        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform, or the name of the room", example = "abc-defg-hij"),
         ("meeting_id" = Option<i64>, Query, description = "Not the latest there, but the one with this number")),
     responses(
         (status = 200, description = "The links, without their secrets", body = ShareListView),

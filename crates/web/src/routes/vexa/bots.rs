@@ -100,7 +100,7 @@ async fn remove_bot(
     address: AddressPath,
 ) -> Result<(StatusCode, Json<StopView>), Problem> {
     let user = caller.require(TokenScope::Bot)?;
-    let view = match state.bots.stop(user, address.target()).await? {
+    let view = match state.bots.stop(user, address.bot_target()?).await? {
         StopAnswer::Wished(records) => StopView::wished(STOP_TAKEN, &records),
         StopAnswer::Over(row) => StopView::over(&row),
         StopAnswer::NotFound => {
@@ -129,7 +129,7 @@ async fn reconfigure_bot(
     AppJson(body): AppJson<ConfigBody>,
 ) -> Result<(StatusCode, Json<ConfigView>), Problem> {
     let user = caller.require(TokenScope::Bot)?;
-    match state.bots.configure(user, address.target(), body.into()).await? {
+    match state.bots.configure(user, address.bot_target()?, body.into()).await? {
         ConfigAnswer::Wished(record) => {
             Ok((StatusCode::ACCEPTED, Json(ConfigView::new(CONFIG_TAKEN, &record))))
         }

@@ -64,8 +64,8 @@ async fn get_meeting(
 #[utoipa::path(
     get, path = "/meetings/{platform}/{native_meeting_id}", tag = "vexa", operation_id = "get_latest_meeting",
     params(
-        ("platform" = String, Path, description = "google_meet, zoom or teams", example = "google_meet"),
-        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform", example = "abc-defg-hij")),
+        ("platform" = String, Path, description = "google_meet, zoom, teams or daily", example = "google_meet"),
+        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform, or the name of the room", example = "abc-defg-hij")),
     responses(
         (status = 200, description = "The meeting", body = MeetingShape),
         (status = 404, description = "`not_found`", body = ProblemView, content_type = "application/problem+json")),
@@ -85,8 +85,8 @@ async fn get_latest_meeting(
 #[utoipa::path(
     patch, path = "/meetings/{platform}/{native_meeting_id}", tag = "vexa", operation_id = "update_meeting",
     params(
-        ("platform" = String, Path, description = "google_meet, zoom or teams", example = "google_meet"),
-        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform", example = "abc-defg-hij")),
+        ("platform" = String, Path, description = "google_meet, zoom, teams or daily", example = "google_meet"),
+        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform, or the name of the room", example = "abc-defg-hij")),
     request_body = MeetingChangeBody,
     responses(
         (status = 200, description = "The meeting as it is now", body = MeetingShape),
@@ -109,8 +109,8 @@ async fn update_meeting(
 #[utoipa::path(
     delete, path = "/meetings/{platform}/{native_meeting_id}", tag = "vexa", operation_id = "anonymise_meeting",
     params(
-        ("platform" = String, Path, description = "google_meet, zoom or teams", example = "google_meet"),
-        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform", example = "abc-defg-hij")),
+        ("platform" = String, Path, description = "google_meet, zoom, teams or daily", example = "google_meet"),
+        ("native_meeting_id" = String, Path, description = "The meeting's id on the platform, or the name of the room", example = "abc-defg-hij")),
     responses(
         (status = 200, description = "It is done, now or before", body = MessageView),
         (status = 404, description = "`not_found`", body = ProblemView, content_type = "application/problem+json"),
