@@ -9,7 +9,7 @@ use anyhow::Context;
 use futures_util::future::try_join_all;
 use roundsman_core::failpoint;
 use roundsman_core::ports::Database;
-use roundsman_web::{AppState, Live, LiveLimits, Readiness, ServeOptions, WebLimits};
+use roundsman_web::{AppState, DailyEvents, Live, LiveLimits, Readiness, ServeOptions, WebLimits};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +36,7 @@ pub(crate) async fn run(mut config: Config) -> anyhow::Result<()> {
     let node = Node::build(&config, &stopped).await?;
     let listener = if early.is_some() { early } else { listen(&config)? };
     failpoint::hit("serve.starting");
-    node.seed_periodic_jobs().await?;
+    node.seed_periodic_jobs(&config).await?;
     node.spawn_loops(&config, &stopped);
     let consuming = node.spawn_consumers(&config, &stopping);
     let working =
@@ -152,6 +152,13 @@ fn app_state(config: &Config, node: &Node, stopping: &CancellationToken) -> AppS
         bots: node.bots.clone(),
         webhooks: node.webhooks.clone(),
         transcripts: node.transcripts.clone(),
+        presence: node.presence.clone(),
+        recordings: node.recordings.clone(),
+        daily: DailyEvents {
+            secrets: node.daily_secrets.clone(),
+            replay_window: config.daily.webhook_window,
+            intake: node.intake.clone(),
+        },
         live: Live::new(live_limits(config)),
         public_url: config.server.public_url.clone(),
         authenticator: node.authenticator.clone(),

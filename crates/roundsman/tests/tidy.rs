@@ -46,7 +46,7 @@ const SYSTEMS: [&str; 10] = [
 /// From the inside out, which is how a system is built: the layers further in come first.
 const LAYERS: [&str; 4] = ["core", "store", "engine", "web"];
 /// What `core` holds beside the systems.
-const CORE_ONLY: [&str; 6] = ["effects", "failpoint", "lib", "limits", "ports", "time"];
+const CORE_ONLY: [&str; 7] = ["daily", "effects", "failpoint", "lib", "limits", "ports", "time"];
 
 /// Which crates a crate may use. Tests may also use the testkit and, through it, anything.
 const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [

@@ -154,7 +154,7 @@ fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn parse_url(text: &str) -> Result<Option<String>, String> {
+pub(super) fn parse_url(text: &str) -> Result<Option<String>, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match rest {
         None if text.is_empty() => Ok(None),

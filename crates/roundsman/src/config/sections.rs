@@ -9,6 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::bots::{Bots, Egress, Launcher, Webhooks};
+use super::presence::{Daily, Presence, Recordings, Transcriber};
 use super::reader::Reader;
 use super::transcripts::{Live, Transcripts};
 
@@ -45,6 +46,10 @@ pub(crate) struct Config {
     pub(crate) meeting_token: MeetingToken,
     pub(crate) transcripts: Transcripts,
     pub(crate) live: Live,
+    pub(crate) daily: Daily,
+    pub(crate) presence: Presence,
+    pub(crate) recordings: Recordings,
+    pub(crate) transcriber: Transcriber,
     /// From `ROUNDSMAN_FAILPOINTS`; for tests, and no setting.
     pub(crate) failpoints: Option<String>,
 }
@@ -190,6 +195,10 @@ impl Config {
             },
             transcripts: Transcripts::read(reader),
             live: Live::read(reader),
+            daily: Daily::read(reader),
+            presence: Presence::read(reader),
+            recordings: Recordings::read(reader),
+            transcriber: Transcriber::read(reader),
             failpoints,
         }
     }

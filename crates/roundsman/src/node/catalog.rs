@@ -3,6 +3,8 @@
 use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, RetryPolicy};
 use roundsman_engine::bots::bot_specs;
 use roundsman_engine::jobs::prune_spec;
+use roundsman_engine::presence::presence_specs;
+use roundsman_engine::recordings::recording_specs;
 use roundsman_engine::transcripts::transcript_specs;
 use roundsman_engine::webhooks::webhook_specs;
 
@@ -23,5 +25,7 @@ pub(crate) fn catalog(config: &Config) -> KindCatalog {
     specs.extend(bot_specs(config.bots.launches_at_once_max));
     specs.extend(webhook_specs());
     specs.extend(transcript_specs());
+    specs.extend(presence_specs(&super::presence::limits(config)));
+    specs.extend(recording_specs(config.recordings.process_at_once_max));
     specs.into_iter().fold(KindCatalog::new(defaults), KindCatalog::with)
 }

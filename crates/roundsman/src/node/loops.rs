@@ -18,6 +18,8 @@ const USAGE_EVERY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often it is noted which frames were published.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
+/// How often files are looked for that somebody has left of recordings.
+const TIDY_EVERY: Duration = Duration::from_secs(10);
 /// A loop counts as one that comes round this often at most: a round that waits once for something
 /// that is away, such as Redis, is no sign that it is stuck.
 const WELL_WITHIN_MIN: Duration = Duration::from_secs(5);
@@ -30,6 +32,8 @@ impl Node {
         self.spawn_usage(stop);
         self.spawn_depths(config.metrics.sample, stop);
         self.spawn_frames(stop);
+        self.spawn_tidy(stop);
+        self.tasks.spawn(self.intake.clone().run(self.health.clone(), stop.clone()));
         if config.server.roles.has(Role::Scheduler) {
             self.spawn_sweeper(config.jobs.sweep, stop);
         }
@@ -75,6 +79,12 @@ impl Node {
         let transcripts = self.transcripts.clone();
         let beat = Beat::new("transcripts.note", NOTE_EVERY, self, stop);
         self.tasks.spawn(beat.run(async move || transcripts.tick().await));
+    }
+
+    fn spawn_tidy(&self, stop: &CancellationToken) {
+        let recordings = self.recordings.clone();
+        let beat = Beat::new("recordings.tidy", TIDY_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || recordings.tidy().await));
     }
 
     fn spawn_usage(&self, stop: &CancellationToken) {

@@ -9,13 +9,16 @@ mod catalog;
 mod failpoints;
 mod launcher;
 mod loops;
+mod presence;
+mod recordings;
 mod store;
 mod transcripts;
 
 use std::sync::Arc;
 
 use anyhow::Context;
-use roundsman_core::jobs::{LeaseOwner, Role as JobRole, WorkerName};
+use roundsman_core::daily::WebhookSecret;
+use roundsman_core::jobs::{KindCatalog, LeaseOwner, Role as JobRole, WorkerName};
 use roundsman_core::ports::{Clock, Database, EnqueueRequest, JobStore, Random, Store};
 use roundsman_engine::bots::Bots;
 use roundsman_engine::clock::DatabaseClock;
@@ -24,7 +27,9 @@ use roundsman_engine::jobs::{
     HandlerRegistry, Housekeeping, JobLimits, Jobs, JobsDeps, Worker, WorkerDeps, WorkerOptions,
 };
 use roundsman_engine::metrics::Metrics;
+use roundsman_engine::presence::{Intake, Presence};
 use roundsman_engine::random::OsRandom;
+use roundsman_engine::recordings::Recordings;
 use roundsman_engine::transcripts::{Transcripts, transcript_wishes};
 use roundsman_engine::users::{AdminToken, Authenticator, AuthenticatorOptions, Users};
 use roundsman_engine::wake::Wakes;
@@ -54,6 +59,11 @@ pub(crate) struct Node {
     pub(crate) bots: Bots,
     pub(crate) webhooks: Webhooks,
     pub(crate) transcripts: Transcripts,
+    pub(crate) presence: Presence,
+    pub(crate) recordings: Recordings,
+    pub(crate) intake: Arc<Intake>,
+    /// What Daily signs its events with; none closes their route.
+    pub(crate) daily_secrets: Arc<[WebhookSecret]>,
     streams: Option<transcripts::Streams>,
     pub(crate) worker: Arc<Worker>,
     pub(crate) bus: bus::NodeBus,
@@ -77,16 +87,6 @@ impl Node {
         let name = node_name(random.as_ref());
         let bus = bus::NodeBus::start(config, &name, &random, &tasks, stop).await?;
         let wakes = bus.wakes();
-        let jobs = Jobs::new(JobsDeps {
-            store: store.clone(),
-            clock: clock.clone(),
-            random: random.clone(),
-            catalog,
-            wakes: wakes.clone(),
-            metrics: metrics.clone(),
-            limits: limits(config),
-            tasks: tasks.clone(),
-        });
         let admin = admin_token::load_or_make(config, random.as_ref())?;
         let authenticator = authenticator(config, admin.token, &store, &clock);
         let users = Users::new(store.clone(), clock.clone(), random.clone(), authenticator.clone());
@@ -100,14 +100,18 @@ impl Node {
             metrics: &metrics,
             tasks: &tasks,
         };
+        let jobs = jobs(&parts, catalog);
         let keys = bots::Keys::load(&parts).await?;
         let said =
             transcripts::NodeTranscripts::build(&parts, &name, keys.meeting.clone(), stop).await?;
         let node_bots = bots::NodeBots::build(&parts, &keys, &said.service)?;
+        let rooms = presence::NodePresence::build(&parts, &said.service)?;
+        let heard = recordings::NodeRecordings::build(&parts, &said.service, rooms.recordings)?;
         let health = Health::new(clock.clone());
         let owner = announce(store.as_ref(), clock.as_ref(), random.as_ref()).await?;
         let own = handlers(config, &store, &clock, &random, &metrics);
         let others = node_bots.handlers.into_iter().chain([said.handler]);
+        let others = others.chain(rooms.handlers).chain(heard.handlers);
         let deps = worker_deps(&parts, &health, others.fold(own, HandlerRegistry::with));
         let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
         Ok(Node {
@@ -123,6 +127,10 @@ impl Node {
             bots: node_bots.bots,
             webhooks: node_bots.webhooks,
             transcripts: said.service,
+            presence: rooms.presence,
+            recordings: heard.recordings,
+            intake: rooms.intake,
+            daily_secrets: rooms.secrets,
             streams: said.streams,
             worker,
             bus,
@@ -133,7 +141,7 @@ impl Node {
     }
 
     /// Makes sure that the periodic jobs exist; those that do are joined.
-    pub(crate) async fn seed_periodic_jobs(&self) -> anyhow::Result<()> {
+    pub(crate) async fn seed_periodic_jobs(&self, config: &Config) -> anyhow::Result<()> {
         if !self.roles.has(Role::Scheduler) {
             return Ok(());
         }
@@ -141,6 +149,8 @@ impl Node {
         let mut jobs = vec![Housekeeping::wish(now)];
         jobs.extend(bots::NodeBots::wishes(now));
         jobs.extend(transcript_wishes(now));
+        jobs.extend(presence::NodePresence::wishes(config, now));
+        jobs.extend(recordings::NodeRecordings::wishes(config, now));
         let request = EnqueueRequest { jobs, idempotency: None };
         JobStore::enqueue(self.store.as_ref(), request, now).await?;
         Ok(())
@@ -187,6 +197,19 @@ fn handlers(
     };
     let prune = housekeeping.handler(store.clone(), clock.clone(), random.clone(), metrics.clone());
     HandlerRegistry::default().with(prune)
+}
+
+fn jobs(parts: &bots::Parts<'_>, catalog: Arc<KindCatalog>) -> Jobs {
+    Jobs::new(JobsDeps {
+        store: parts.store.clone(),
+        clock: parts.clock.clone(),
+        random: parts.random.clone(),
+        catalog,
+        wakes: parts.wakes.clone(),
+        metrics: parts.metrics.clone(),
+        limits: limits(parts.config),
+        tasks: parts.tasks.clone(),
+    })
 }
 
 fn worker_deps(parts: &bots::Parts<'_>, health: &Health, handlers: HandlerRegistry) -> WorkerDeps {
