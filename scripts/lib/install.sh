@@ -33,7 +33,7 @@ find_postgres_bin() {
 
 # What the tests need and how it is told that it is there: a program, and the package that has it.
 readonly TOOLS=(redis-server:redis-server strace:strace podman:podman runc:runc chromium:chromium
-    python3:python3 busybox:busybox-static)
+    python3:python3 busybox:busybox-static espeak-ng:espeak-ng)
 
 # Makes sure that everything is there, or ends the script with what to do about it.
 ensure_servers() {
@@ -57,9 +57,9 @@ ensure_servers() {
     done
 }
 
-# The published clients that tests drive, in a virtual environment of their own. Exports where their
-# interpreter is.
-readonly CLIENTS=(vexa-client==0.5.4 standardwebhooks==1.1.0)
+# The published clients that tests drive, and what hears speech, in a virtual environment of their own.
+# Exports where their interpreter is.
+readonly CLIENTS=(vexa-client==0.5.4 standardwebhooks==1.1.0 pocketsphinx==5.1.1)
 
 ensure_clients() {
     local folder=${CARGO_TARGET_DIR:-target}/test-clients

@@ -38,6 +38,9 @@ const DEATH_SEEN_WITHIN: Duration = Duration::from_secs(10);
 /// `bots::restart`, and what transcripts come by in `transcripts::kill`, where there are some.
 const NOT_REACHED_YET: [&str; 1] = ["store.commit_effects"];
 
+/// Places that a server comes by only if a provider of rooms is configured.
+const OF_ROOMS: [&str; 3] = ["recordings.", "store.presence_", "store.recording_"];
+
 /// Places that a start or an end comes by once.
 const ONCE: [&str; 4] =
     ["serve.starting", "serve.stopping", "serve.closing", "store.begin_process"];
@@ -205,6 +208,7 @@ fn places_of(backend: Backend) -> Vec<&'static str> {
     let reachable = |place: &&str| {
         !place.starts_with(elsewhere)
             && !NOT_REACHED_YET.contains(place)
+            && !OF_ROOMS.iter().any(|prefix| place.starts_with(prefix))
             && !of_bots(place)
             && !of_transcripts(place)
     };

@@ -15,6 +15,8 @@ mod pickup;
 mod poison;
 mod postgres;
 mod power_loss;
+mod presence;
+mod recordings;
 mod redis;
 mod shutdown;
 mod site;

@@ -5,7 +5,7 @@
 //! there by allowed steps, its slot is free, the work after it was done once, and nothing of it
 //! runs any more.
 
-mod books;
+pub(crate) mod books;
 mod containers;
 mod existing;
 mod life;
