@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use bench_support::http::{Connection, request};
+use bench_support::place::Target;
+use bench_support::server::{SECRET, Server};
+use bench_support::{pause, percentile, say, spawn};
 use roundsman_core::bots::{CallbackKey, ConnectionId, MeetingId, WorkloadId};
 use roundsman_core::ports::Clock;
 use roundsman_engine::clock::DatabaseClock;
-use roundsman_engine::wake::rest;
-use tokio_util::sync::CancellationToken;
 
 use crate::Args;
-use crate::database::{Bench, Fill, Target};
-use crate::http::{Connection, request};
+use crate::database::{self, Fill};
 use crate::report::Report;
-use crate::server::{SECRET, Server, say};
 
 /// How long the yardstick is measured.
 const YARDSTICK_SECS: u32 = 10;
@@ -37,17 +37,17 @@ pub(crate) async fn measure(
     target: &Target,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let bench = Bench::open(target).await?;
+    let place = database::open(args, target).await?;
     // The first start makes the tables.
-    drop(Server::start(&args.binary, &bench, &[])?);
+    drop(Server::start(&args.binary, &place, &[])?);
     let fill = Fill { bots: args.bots, overdue: 0, others_heard_in_hours: 0 };
-    bench.fill(fill).await?;
-    let server = Server::start(&args.binary, &bench, &[])?;
+    database::fill(&place, fill).await?;
+    let server = Server::start(&args.binary, &place, &[])?;
     say("  heartbeats");
     let nothing = vec![request("GET", "/healthz", &[], "")];
     let yardstick = run(args, &server, nothing, YARDSTICK_SECS).await?;
     let beats = run(args, &server, beats(args.bots), args.secs).await?;
-    let name = target.name();
+    let name = database::name(target);
     add(report, name, "nothing", &yardstick);
     add(report, name, "heartbeat", &beats);
     let ratio = beats.processor / yardstick.processor.max(1e-9);
@@ -72,7 +72,7 @@ fn beats(bots: usize) -> Vec<Vec<u8>> {
     (1..=bots)
         .map(|number| {
             let id = i64::try_from(number).unwrap_or(i64::MAX);
-            let connection = Bench::connection_of(number);
+            let connection = database::connection_of(number);
             let workload = WorkloadId { meeting_id: MeetingId::new(id), attempt: 1 };
             let token = key.token(workload, &ConnectionId::from_stored(connection.clone()));
             let authorization = format!("authorization: Bearer {token}");
@@ -145,7 +145,6 @@ impl Lane {
         requests: Arc<Vec<Vec<u8>>>,
         clock: Arc<DatabaseClock>,
     ) -> anyhow::Result<(Vec<f64>, usize)> {
-        let never = CancellationToken::new();
         let (mut latencies, mut errors) = (Vec::new(), 0);
         let mut number = self.first;
         while number < self.count {
@@ -153,7 +152,7 @@ impl Lane {
                 self.started + Duration::from_secs_f64(f64::from(number) / f64::from(self.rate));
             let early = due.saturating_sub(clock.monotonic());
             if !early.is_zero() {
-                rest(early, &never).await;
+                pause(early).await;
             }
             let request = &requests[usize::try_from(number)? % requests.len()];
             match self.connection.call(request).await? {
@@ -166,22 +165,4 @@ impl Lane {
         }
         Ok((latencies, errors))
     }
-}
-
-fn percentile(sorted: &[f64], share: f64) -> f64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "an index into a list that fits into memory"
-    )]
-    let index = (sorted.len() as f64 * share) as usize;
-    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
-}
-
-#[expect(clippy::disallowed_methods, reason = "every task is awaited where it is made")]
-fn spawn<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> tokio::task::JoinHandle<T> {
-    tokio::spawn(work)
 }

@@ -6,19 +6,18 @@
 
 mod beats;
 mod database;
-mod http;
 #[path = "../../jobs/src/report.rs"]
 mod report;
-mod server;
 mod starts;
 mod sweep;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
+use bench_support::place::Target;
+use bench_support::say;
 use clap::Parser;
 
-use database::Target;
 use report::Report;
 
 /// Measure Roundsman's bots
@@ -70,15 +69,14 @@ fn main() -> anyhow::Result<()> {
 
 async fn run(args: &Args, report: &mut Report) -> anyhow::Result<()> {
     let mut targets = vec![Target::Sqlite { folder: args.sqlite_in.clone() }];
-    targets.extend(
-        args.postgres.clone().map(|url| Target::Postgres { url, redis: args.redis.clone() }),
-    );
+    targets.extend(args.postgres.clone().map(|url| Target::Postgres { url }));
     for target in &targets {
+        let name = database::name(target);
         for run in 1..=args.runs {
-            server::say(&format!("{}: run {run} of {}", target.name(), args.runs));
-            beats::measure(args, target, report).await.context(target.name())?;
-            starts::measure(args, target, report).await.context(target.name())?;
-            sweep::measure(args, target, report).await.context(target.name())?;
+            say(&format!("{name}: run {run} of {}", args.runs));
+            beats::measure(args, target, report).await.context(name)?;
+            starts::measure(args, target, report).await.context(name)?;
+            sweep::measure(args, target, report).await.context(name)?;
         }
     }
     Ok(())

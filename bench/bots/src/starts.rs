@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use bench_support::http::{Connection, request};
+use bench_support::place::Target;
+use bench_support::server::Server;
+use bench_support::{say, spawn};
 use roundsman_core::ports::Clock;
 use roundsman_engine::clock::DatabaseClock;
 use serde_json::{Value, json};
 
 use crate::Args;
-use crate::database::{Bench, Target};
-use crate::http::{Connection, request};
+use crate::database;
 use crate::report::Report;
-use crate::server::{Server, say};
 
 /// Callers, each a user of their own.
 const USERS: usize = 64;
@@ -27,8 +29,8 @@ pub(crate) async fn measure(
     target: &Target,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let bench = Bench::open(target).await?;
-    let server = Server::start(&args.binary, &bench, &[("ROUNDSMAN_SERVER_ROLES", "api")])?;
+    let place = database::open(args, target).await?;
+    let server = Server::start(&args.binary, &place, &[("ROUNDSMAN_SERVER_ROLES", "api")])?;
     say("  starts");
     let mut keys = Vec::new();
     for number in 0..USERS {
@@ -49,7 +51,7 @@ pub(crate) async fn measure(
     }
     let took = clock.monotonic().saturating_sub(started);
     let processor = server.processor()?.saturating_sub(processor);
-    let name = target.name();
+    let name = database::name(target);
     let rate = f64::from(u32::try_from(taken)?) / took.as_secs_f64();
     report.add(name, "start requests/s (64 users)", rate);
     let cost = processor.as_secs_f64() * 1e6 / f64::from(u32::try_from(taken.max(1))?);
@@ -96,11 +98,4 @@ async fn user(server: &Server, number: usize) -> anyhow::Result<String> {
     let path = format!("/admin/users/{}/tokens", user["id"]);
     let token = server.admin("POST", &path, &Value::Null).await?;
     Ok(token["token"].as_str().context("no token")?.to_owned())
-}
-
-#[expect(clippy::disallowed_methods, reason = "every task is awaited where it is made")]
-fn spawn<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> tokio::task::JoinHandle<T> {
-    tokio::spawn(work)
 }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use bench_support::place::Target;
+use bench_support::server::Server;
+use bench_support::{pause, say};
 use roundsman_core::ports::Clock;
 use roundsman_engine::clock::DatabaseClock;
-use roundsman_engine::wake::rest;
-use tokio_util::sync::CancellationToken;
 
 use crate::Args;
-use crate::database::{Bench, Fill, Target};
+use crate::database::{self, Fill};
 use crate::report::Report;
-use crate::server::{Server, say};
 
 /// Between two sweeps: long enough that the jobs of those that were given up are done by then.
 const EVERY_SECS: &str = "15";
@@ -34,13 +34,13 @@ pub(crate) async fn measure(
     target: &Target,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let bench = Bench::open(target).await?;
-    drop(Server::start(&args.binary, &bench, &[])?);
+    let place = database::open(args, target).await?;
+    drop(Server::start(&args.binary, &place, &[])?);
     let overdue = args.swept / 100;
-    bench.fill(Fill { bots: args.swept, overdue, others_heard_in_hours: 24 }).await?;
-    let server = Server::start(&args.binary, &bench, &SETTINGS)?;
+    database::fill(&place, Fill { bots: args.swept, overdue, others_heard_in_hours: 24 }).await?;
+    let server = Server::start(&args.binary, &place, &SETTINGS)?;
     say("  sweep");
-    let name = target.name();
+    let name = database::name(target);
     let all = args.swept;
     let first = round(&server, 0.0, 0.0).await?;
     report.add(name, &format!("sweep of {all} live bots, s"), first.secs);
@@ -65,12 +65,11 @@ struct Round {
 async fn round(server: &Server, done: f64, sum_before: f64) -> anyhow::Result<Round> {
     let clock = DatabaseClock::start();
     let started = clock.monotonic();
-    let never = CancellationToken::new();
     // Between two rounds the server has nothing to do.
     let before = server.processor()?;
     while server.metric(COUNT).await? <= done {
         ensure!(clock.monotonic().saturating_sub(started) < ROUND_MAX, "no sweep comes round");
-        rest(LOOK_EVERY, &never).await;
+        pause(LOOK_EVERY).await;
     }
     let sum = server.metric(SUM).await.context("no time of the sweep")?;
     let processor = server.processor()?.saturating_sub(before);

@@ -1,10 +1,11 @@
-//! What the measurements of transcripts share: the real server as a process, a database with
-//! meetings in it, a client that costs little, figures and how they are shown.
+//! What measurements share: the real server as a process, a database with meetings in it, a client
+//! that costs little, figures and how they are shown.
 
 pub mod http;
 pub mod meetings;
 pub mod place;
 pub mod process;
+pub mod rooms;
 pub mod server;
 pub mod table;
 pub mod websocket;

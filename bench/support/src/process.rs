@@ -16,6 +16,21 @@ pub fn processor(pid: u32) -> anyhow::Result<Duration> {
     Ok(TICK * ticks)
 }
 
+/// The same of all processes of a group that run now.
+pub fn group_processor(group: u32) -> anyhow::Result<Duration> {
+    let mut ticks = 0;
+    for entry in std::fs::read_dir("/proc")? {
+        // Others come and go meanwhile, and not everything there is a process.
+        let Ok(stat) = std::fs::read_to_string(entry?.path().join("stat")) else { continue };
+        let Some((_, after_name)) = stat.rsplit_once(") ") else { continue };
+        let fields: Vec<&str> = after_name.split(' ').collect();
+        if fields.get(2).is_some_and(|field| field.parse() == Ok(group)) {
+            ticks += fields[11].parse::<u32>()? + fields[12].parse::<u32>()?;
+        }
+    }
+    Ok(TICK * ticks)
+}
+
 /// Resident memory now.
 pub fn resident_kib(pid: u32) -> anyhow::Result<f64> {
     memory(pid, "VmRSS:")

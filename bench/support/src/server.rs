@@ -3,12 +3,14 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::http::{Connection, request};
 use crate::place::Place;
+use crate::process;
 
 const ADMIN_TOKEN: &str = "bench-admin-token-0123456789";
 /// What meeting tokens are signed with, in the server and here.
@@ -69,6 +71,19 @@ impl Server {
         let body = String::from_utf8_lossy(connection.body()).into_owned();
         anyhow::ensure!((200..300).contains(&status), "{method} {path}: {status} {body}");
         Ok(serde_json::from_str(&body).unwrap_or_else(|_| json!(body)))
+    }
+
+    /// Processor time used so far.
+    pub fn processor(&self) -> anyhow::Result<Duration> {
+        process::processor(self.pid())
+    }
+
+    /// The value of one line of `/metrics`; zero if there is none yet.
+    pub async fn metric(&self, name: &str) -> anyhow::Result<f64> {
+        let text = self.admin("GET", "/metrics", &Value::Null).await?;
+        let text = text.as_str().context("metrics are text")?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        Ok(line.map(|value| value.trim().parse()).transpose()?.unwrap_or(0.0))
     }
 
     /// Makes a user and returns them with their key.

@@ -1,0 +1,211 @@
+//! Measures how fast webhooks are taken, with the real server: events about people, which are heard
+//! in memory, and apart from them what is durable before it is answered.
+//!
+//! Beside it in the same run: an endpoint in Python, with Celery, that verifies and asks for the same.
+//! The measurement fails if a request is not answered with 200, or if one that was is not taken.
+
+mod events;
+mod load;
+mod peak;
+mod peer;
+mod running;
+mod steady;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use bench_support::place::Target;
+use bench_support::table::{Table, print_line, shown};
+use bench_support::{pause, process, say};
+use clap::Parser;
+
+use events::{Class, Events};
+use load::Load;
+use peer::Tasks;
+use running::{Contender, Running};
+
+/// Measure how fast webhooks are taken
+#[derive(Debug, Parser)]
+struct Args {
+    /// The server's binary
+    #[arg(long)]
+    binary: PathBuf,
+    /// Keep the embedded database in this folder (one that is on the disk you care about)
+    #[arg(long, default_value = ".")]
+    sqlite_in: PathBuf,
+    /// A PostgreSQL URL with the right to create databases; without it PostgreSQL is not measured
+    #[arg(long)]
+    postgres: Option<String>,
+    /// A Python with what peer.py imports, for the comparison; without it there is none
+    #[arg(long)]
+    python: Option<PathBuf>,
+    /// Connections that requests come on
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    connections: u16,
+    /// Rooms that events are about
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    rooms: u16,
+    /// Events about people, as fast as they are answered
+    #[arg(long, default_value_t = 200_000)]
+    requests: usize,
+    /// The same of what is durable
+    #[arg(long, default_value_t = 20_000)]
+    durable: usize,
+    /// The same for the comparison, because it takes its time
+    #[arg(long, default_value_t = 10_000)]
+    peer_requests: usize,
+    /// Seconds at half of the rate that was seen
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=600))]
+    secs: u16,
+    /// Runs; the median is shown
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    runs: u16,
+    /// Only what has this word in its name
+    #[arg(long, default_value = "")]
+    only: String,
+    /// See that everything works, in seconds
+    #[arg(long)]
+    quick: bool,
+}
+
+const SPEED: &str = "requests/s";
+const COST: &str = "processor, µs each";
+const COLUMNS: [&str; 8] = [
+    SPEED,
+    "p50, ms",
+    "p99, ms",
+    COST,
+    "at half: asked/s",
+    "answered/s",
+    "p50 at half, ms",
+    "p99 at half, ms",
+];
+/// Sent before anything is measured.
+const WARM_UP: usize = 1000;
+/// Between the two measurements, so that what the first has left is done, as far as it is at once.
+const BREATH: Duration = Duration::from_secs(4);
+
+fn main() -> anyhow::Result<()> {
+    let mut args = Args::parse();
+    if args.quick {
+        (args.requests, args.durable, args.peer_requests) = (5_000, 1_000, 1_000);
+        (args.secs, args.runs) = (2, 1);
+    }
+    // One thread for the clients of the first measurement, so that the server has a processor.
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build()?;
+    let mut table = Table::new(&COLUMNS);
+    let load = process::load()?;
+    let outcome = runtime.block_on(run(&args, &mut table));
+    print_line(&format!("load before: {load}"));
+    table.print();
+    print_ratios(&table);
+    outcome
+}
+
+async fn run(args: &Args, table: &mut Table) -> anyhow::Result<()> {
+    for run in 1..=args.runs {
+        for contender in contenders(args) {
+            let name = contender.name();
+            if !name.contains(&args.only) {
+                continue;
+            }
+            say(&format!("run {run} of {}: {name}", args.runs));
+            let figures = measure(args, &contender).await.context(name.clone())?;
+            table.add(&name, &figures);
+        }
+    }
+    Ok(())
+}
+
+fn contenders(args: &Args) -> Vec<Contender> {
+    let sqlite = Target::Sqlite { folder: args.sqlite_in.clone() };
+    let postgres = args.postgres.clone().map(|url| Target::Postgres { url });
+    let on = |target: &Target, class| Contender::Roundsman { target: target.clone(), class };
+    let mut contenders = vec![on(&sqlite, Class::Nothing), on(&sqlite, Class::Participants)];
+    contenders.extend(postgres.iter().map(|target| on(target, Class::Participants)));
+    if args.python.is_some() {
+        contenders.extend([Tasks::Each, Tasks::Once].map(Contender::Peer));
+    }
+    for target in std::iter::once(&sqlite).chain(&postgres) {
+        contenders.extend([Class::Recordings, Class::Exits].map(|class| on(target, class)));
+    }
+    contenders
+}
+
+async fn measure(args: &Args, contender: &Contender) -> anyhow::Result<[f64; COLUMNS.len()]> {
+    let (class, connections) = (contender.class(), usize::from(args.connections));
+    let (rooms, python) = (usize::from(args.rooms), args.python.as_deref());
+    let count = match contender {
+        Contender::Peer(_) => args.peer_requests,
+        Contender::Roundsman { class, .. } if class.is_durable() => args.durable,
+        Contender::Roundsman { .. } => args.requests,
+    };
+    let bots = WARM_UP + 2 * count;
+    let mut running = Running::start(contender, &args.binary, python, rooms, bots).await?;
+    let address = running.address().to_owned();
+    let mut events = Events::new(class, rooms)?;
+
+    peak::send(&address, connections, events.make(WARM_UP)).await?;
+    running.settled().await?;
+    let requests = events.make(count);
+    let before = running.processor()?;
+    let peak = peak::send(&address, connections, requests).await?;
+    let processor = running.processor()?.saturating_sub(before);
+
+    running.settled().await?;
+    pause(BREATH).await;
+    let rate = peak.per_second() / 2.0;
+    // No more than there are bots to end.
+    let most = if class.is_durable() { count } else { usize::MAX };
+    let requests = events.make(whole(rate * f64::from(args.secs)).clamp(1, most));
+    let sent =
+        tokio::task::spawn_blocking(move || steady::send(&address, connections, &requests, rate));
+    let half = sent.await.context("clients")??;
+
+    running.check(events.made()).await?;
+    Ok(figures(&peak, processor, rate, &half))
+}
+
+fn figures(peak: &Load, processor: Duration, rate: f64, half: &Load) -> [f64; COLUMNS.len()] {
+    [
+        peak.per_second(),
+        peak.within(0.5),
+        peak.within(0.99),
+        peak.micros_each(processor),
+        rate,
+        half.per_second(),
+        half.within(0.5),
+        half.within(0.99),
+    ]
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of requests that fit into memory"
+)]
+fn whole(count: f64) -> usize {
+    count as usize
+}
+
+/// Against the better of the two that are compared with.
+fn print_ratios(table: &Table) {
+    let peers = [Tasks::Each, Tasks::Once];
+    let best = peers
+        .into_iter()
+        .filter_map(|tasks| Some((tasks.name(), table.median(tasks.name(), SPEED)?)))
+        .max_by(|(_, a), (_, b)| a.total_cmp(b));
+    let Some((peer, speed)) = best else { return };
+    let cost = table.median(peer, COST).unwrap_or(f64::NAN);
+    for name in table.names().filter(|name| name.ends_with(", participants")) {
+        let faster = table.median(name, SPEED).unwrap_or(f64::NAN) / speed;
+        let cheaper = cost / table.median(name, COST).unwrap_or(f64::NAN);
+        print_line(&format!(
+            "{name}: {} times as many requests/s as {peer}, each at 1/{} of the processor time",
+            shown(faster),
+            shown(cheaper)
+        ));
+    }
+}
