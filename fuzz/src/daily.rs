@@ -64,7 +64,7 @@ fn is_kept(text: &str) -> bool {
 fn check_hint(hint: &Hint) {
     assert_eq!(hint.clone().sound(), *hint, "nothing of it is left out later");
     let hints = [hint.clone()];
-    assert_eq!(read_hints(&write_hints(&hints)), hints, "it travels in a job");
+    assert_eq!(read_hints(&write_hints(&hints).to_value()), hints, "it travels in a job");
     check_times([hint.joined_at, hint.left_at].into_iter().flatten());
 }
 

@@ -45,21 +45,14 @@ pub fn first_wait(id: JobId, wish: NewJob, now: Timestamp) -> WaitingJob {
     WaitingJob { facts, not_before: None }
 }
 
-/// The waiting job after a trigger with its key has joined it. The earliest time and the highest
-/// priority win; the backoff stays, so that triggers cannot hammer what is failing.
-#[must_use]
-pub fn coalesce(
-    mut waiting: WaitingJob,
-    wish: NewJob,
-    merge: MergeRule,
-    now: Timestamp,
-) -> WaitingJob {
+/// A trigger joins the waiting job with its key. The earliest time and the highest priority win; the
+/// backoff stays, so that triggers cannot hammer what is failing.
+pub fn coalesce(waiting: &mut WaitingJob, wish: NewJob, merge: MergeRule, now: Timestamp) {
     let facts = &mut waiting.facts;
     facts.run_at = facts.run_at.min(wish.run_at);
     facts.triggered_at = facts.triggered_at.max(now);
     facts.priority = facts.priority.max(wish.priority);
     facts.payload = merge.merge(std::mem::replace(&mut facts.payload, Json::null()), wish.payload);
-    waiting
 }
 
 /// When a job may be claimed.
@@ -97,22 +90,22 @@ mod tests {
 
     #[test]
     fn the_earliest_time_and_highest_priority_win() {
-        let waiting = first_wait(JobId::new(1), wish(at(50), 0, "1"), at(10));
-        let joined = coalesce(waiting.clone(), wish(at(20), 5, "2"), MergeRule::Replace, at(11));
+        let mut joined = first_wait(JobId::new(1), wish(at(50), 0, "1"), at(10));
+        coalesce(&mut joined, wish(at(20), 5, "2"), MergeRule::Replace, at(11));
         assert_eq!(joined.facts.run_at, at(20));
         assert_eq!(joined.facts.priority, 5);
         assert_eq!(joined.facts.triggered_at, at(11));
         assert_eq!(joined.facts.payload.as_str(), "2");
-        let later = coalesce(joined, wish(at(90), 0, "3"), MergeRule::Keep, at(12));
-        assert_eq!((later.facts.run_at, later.facts.payload.as_str()), (at(20), "2"));
+        coalesce(&mut joined, wish(at(90), 0, "3"), MergeRule::Keep, at(12));
+        assert_eq!((joined.facts.run_at, joined.facts.payload.as_str()), (at(20), "2"));
     }
 
     #[test]
     fn a_trigger_cannot_shorten_a_backoff() {
         let mut waiting = first_wait(JobId::new(1), wish(at(50), 0, "1"), at(10));
         waiting.not_before = Some(at(100));
-        let joined = coalesce(waiting, wish(at(10), 0, "2"), MergeRule::Replace, at(11));
-        assert_eq!(joined.due_at(), at(100));
+        coalesce(&mut waiting, wish(at(10), 0, "2"), MergeRule::Replace, at(11));
+        assert_eq!(waiting.due_at(), at(100));
     }
 
     #[test]

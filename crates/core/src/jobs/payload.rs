@@ -1,6 +1,7 @@
 //! JSON that is carried and never looked into: payloads, results, progress.
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::limits::{JSON_DEPTH_MAX, MERGED_ITEMS_MAX};
 
@@ -87,21 +88,25 @@ impl MergeRule {
             MergeRule::Replace => newer,
             MergeRule::Keep => older,
             MergeRule::Append => {
-                let mut items = as_items(older.to_value());
-                items.extend(as_items(newer.to_value()));
+                let mut items = items_of(older.as_str());
+                items.extend(items_of(newer.as_str()));
                 let surplus = items.len().saturating_sub(MERGED_ITEMS_MAX);
-                items.drain(..surplus);
-                Json(Value::Array(items).to_string())
+                Json(format!("[{}]", items[surplus..].join(",")))
             }
         }
     }
 }
 
-fn as_items(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(items) => items,
-        Value::Null => Vec::new(),
-        other => vec![other],
+/// The items as texts: they are carried over as they are, and a waiting job may be joined thousands of
+/// times a second.
+fn items_of(text: &str) -> Vec<&str> {
+    if text == Json::NULL {
+        return Vec::new();
+    }
+    match serde_json::from_str::<Vec<&RawValue>>(text) {
+        Ok(items) => items.into_iter().map(RawValue::get).collect(),
+        // What is stored and can no longer be read is nothing, as everywhere.
+        Err(_) => serde_json::from_str::<&RawValue>(text).iter().map(|one| one.get()).collect(),
     }
 }
 
@@ -174,10 +179,18 @@ mod tests {
             (MergeRule::Keep, "1", "2", "1"),
             (MergeRule::Append, "[1]", "[2,3]", "[1,2,3]"),
             (MergeRule::Append, "null", "{\"a\":1}", "[{\"a\":1}]"),
+            (MergeRule::Append, "[]", "[]", "[]"),
+            (MergeRule::Append, " [ 1.10 , \"],[\" ]", "2", "[1.10,\"],[\",2]"),
         ];
         for (rule, older, newer, merged) in cases {
             assert_eq!(rule.merge(json(older), json(newer)), json(merged));
         }
+    }
+
+    #[test]
+    fn what_can_no_longer_be_read_is_not_carried_on() {
+        let damaged = Json::from_stored("[1,".to_owned());
+        assert_eq!(MergeRule::Append.merge(damaged, json("2")), json("[2]"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session::{is_session_id, kept_name};
 use crate::Timestamp;
+use crate::jobs::Json;
 
 /// An event about a room, as it waits in the payload of the job that looks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +79,8 @@ pub fn read_hints(payload: &serde_json::Value) -> Vec<Hint> {
 }
 
 /// The payload of a job that carries these.
-pub fn write_hints(hints: &[Hint]) -> serde_json::Value {
-    serde_json::to_value(hints).unwrap_or_default()
+pub fn write_hints(hints: &[Hint]) -> Json {
+    serde_json::to_string(hints).map_or_else(|_| Json::null(), Json::from_stored)
 }
 
 mod micro {
@@ -138,8 +139,9 @@ mod tests {
             heard_at: at(10),
         };
         let hints = [left.clone(), Hint::look("x", at(1))];
-        assert_eq!(read_hints(&write_hints(&hints)), hints);
-        assert_eq!(read_hints(&write_hints(&hints)[0]), [left]);
+        let payload = write_hints(&hints).to_value();
+        assert_eq!(read_hints(&payload), hints);
+        assert_eq!(read_hints(&payload[0]), [left]);
         let odd = serde_json::json!([1, {"event": "e"}, null]);
         assert_eq!(read_hints(&odd), []);
         assert_eq!(read_hints(&serde_json::Value::Null), []);

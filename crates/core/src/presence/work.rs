@@ -26,7 +26,7 @@ pub fn poll_wish(meeting: MeetingId, hints: &[Hint], run_at: Timestamp) -> NewJo
     let priority = if hints.is_empty() { 0 } else { EVENT_PRIORITY };
     let payload = match hints {
         [] => Json::null(),
-        hints => Json::from_stored(write_hints(hints).to_string()),
+        hints => write_hints(hints),
     };
     NewJob { payload, priority, ..wish(POLL_KIND, &meeting.to_string(), run_at) }
 }

@@ -27,17 +27,17 @@ pub async fn a_second_trigger_joins_the_waiting_job(fx: &Arc<Fixture>) {
             ..first.clone()
         };
         let id = fx.put(first.clone()).await;
-        let expected = first_wait(id, first.clone(), fx.now());
+        let mut expected = first_wait(id, first.clone(), fx.now());
         fx.advance(SECOND);
         assert_eq!(fx.join(second.clone()).await, id);
         let merge = rules.merge(&first.kind);
-        let expected = coalesce(expected, second, merge, fx.now());
+        coalesce(&mut expected, second, merge, fx.now());
         assert_eq!(fx.waiting(id).await, expected, "{merge:?}");
         // A later wish of lower priority moves neither time nor place.
         let third =
             NewJob { payload: json("[3]"), priority: -5, run_at: fx.now() + MINUTE, ..first };
         assert_eq!(fx.join(third.clone()).await, id);
-        let expected = coalesce(expected, third, merge, fx.now());
+        coalesce(&mut expected, third, merge, fx.now());
         assert_eq!(fx.waiting(id).await, expected, "{merge:?}");
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use roundsman_core::bots::MeetingId;
-use roundsman_core::jobs::{JobId, JobState, Json, LeaseNo, LeaseRef, Outcome};
+use roundsman_core::jobs::{JobId, JobState, LeaseNo, LeaseRef, Outcome};
 use roundsman_core::ports::{CommitAnswer, SessionFilter};
 use roundsman_core::presence::{
     ClosedBy, EndReason, Hint, HintKind, Look, LookReport, NAME_BYTES_MAX, POLL_KIND, Participant,
@@ -301,7 +301,7 @@ pub async fn a_look_runs_under_the_job_of_its_meeting(fx: &Arc<Fixture>) {
     // Meanwhile something else was heard: it is not lost.
     let more = [hint(fx, HintKind::Joined, "b", fx.now(), None)];
     fx.put(poll_wish(id, &more, fx.now())).await;
-    let payload = Some(Json::from_stored(write_hints(&written.hints).to_string()));
+    let payload = Some(write_hints(&written.hints));
     let at = written.again_at.expect("it may have been too early");
     let state = fx.land(guard, Outcome::Again { at, payload }).await;
     assert_eq!(state, JobState::Completed, "the one that waits has what it left");

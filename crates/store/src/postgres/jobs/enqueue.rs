@@ -240,14 +240,17 @@ async fn write_keyed(
 
 /// The waiting job after these wishes have joined it, in their order.
 fn join_all(
-    waiting: WaitingJob,
+    mut waiting: WaitingJob,
     wishes: &[NewJob],
     members: &[usize],
     catalog: &KindCatalog,
     now: Timestamp,
 ) -> WaitingJob {
     let merge = catalog.merge(&waiting.facts.kind);
-    members.iter().fold(waiting, |job, &member| coalesce(job, wishes[member].clone(), merge, now))
+    for &member in members {
+        coalesce(&mut waiting, wishes[member].clone(), merge, now);
+    }
+    waiting
 }
 
 /// Marks the failure of a statement that commits by itself.

@@ -128,8 +128,7 @@ impl Batch {
         let index = match known {
             Some(index) => {
                 let merge = catalog.merge(&wish.kind);
-                let target = &mut self.targets[index];
-                target.job = coalesce(target.job.clone(), wish, merge, now);
+                coalesce(&mut self.targets[index].job, wish, merge, now);
                 self.answers.push((index, true));
                 index
             }

@@ -87,8 +87,8 @@ impl State {
     fn enqueue(&mut self, rules: &KindCatalog, wish: NewJob, now: Timestamp) -> Enqueued {
         if let Some(id) = self.waiting_with_key(wish.user_id, &wish.kind, wish.key.as_ref()) {
             let merge = rules.merge(&wish.kind);
-            let joined = coalesce(self.waiting[&id].clone(), wish, merge, now);
-            self.waiting.insert(id, joined);
+            let waiting = self.waiting.get_mut(&id).expect("whoever has a key here waits");
+            coalesce(waiting, wish, merge, now);
             return Enqueued { id, coalesced: true };
         }
         self.last_job += 1;
