@@ -54,8 +54,6 @@ pub struct IntakeOptions {
     pub wait_max: Duration,
     /// How long it is remembered that an event came: the provider repeats some after many minutes.
     pub remembered_for: Duration,
-    /// Whether events that were taken are kept in the inbox too, not only the others.
-    pub keeps_taken: bool,
 }
 
 impl Default for IntakeOptions {
@@ -64,7 +62,6 @@ impl Default for IntakeOptions {
             quiet: Duration::from_secs(1),
             wait_max: Duration::from_secs(3),
             remembered_for: Duration::from_secs(3600),
-            keeps_taken: true,
         }
     }
 }
@@ -226,9 +223,6 @@ impl Intake {
         reason: Option<&str>,
         now: Duration,
     ) {
-        if outcome == InboxOutcome::Taken && !self.options.keeps_taken {
-            return;
-        }
         let row = row(heard, outcome, reason);
         if state.inbox.admit(&row, self.inbox_limits()) {
             state.inbox.push(row, now + INBOX_EVERY);
@@ -286,7 +280,8 @@ impl Intake {
 
     /// It is known what became of events: they are kept with it.
     fn resolve(&self, rooms: Vec<(RoomName, Waiting)>, meetings: &[Option<MeetingId>]) {
-        let due = self.clock().monotonic() + INBOX_EVERY;
+        let now = self.clock().monotonic();
+        let (due, per_sec_max) = (now + INBOX_EVERY, self.limits().inbox_taken_per_sec_max);
         let mut state = self.state();
         for ((_, waiting), meeting) in rooms.into_iter().zip(meetings) {
             let is_known = meeting.is_some();
@@ -294,8 +289,9 @@ impl Intake {
                 self.work.metrics.presence_unknown_room(waiting.hints.len());
             }
             for event in waiting.events {
-                if is_known && !self.options.keeps_taken {
+                if is_known && !state.inbox.wants_taken(now, per_sec_max) {
                     state.inbox.free(1, bytes_of(std::slice::from_ref(&event)));
+                    self.work.metrics.limit_hit("presence_inbox_taken");
                 } else if is_known {
                     state.inbox.push(event, due);
                 } else {

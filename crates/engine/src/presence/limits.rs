@@ -16,6 +16,8 @@ pub struct PresenceLimits {
     /// Events that wait to be kept for whoever wants to see them, and their bytes.
     pub inbox_queued_rows_max: usize,
     pub inbox_queued_bytes_max: usize,
+    /// Of those that were understood, so many are kept in a second.
+    pub inbox_taken_per_sec_max: u32,
     /// Rooms, or events, that are written with one statement.
     pub rows_per_step_max: usize,
     /// Rows in one page of a list.
@@ -34,7 +36,8 @@ impl Default for PresenceLimits {
             hints_buffered_max: 100_000,
             inbox_queued_rows_max: 20_000,
             inbox_queued_bytes_max: 32 * 1024 * 1024,
-            rows_per_step_max: 1000,
+            inbox_taken_per_sec_max: 100,
+            rows_per_step_max: 500,
             page_rows_max: 200,
             export_sessions_max: 50_000,
         }

@@ -32,6 +32,8 @@ pub(super) struct Inbox {
     /// Of all that have a place.
     rows: usize,
     bytes: usize,
+    /// Those that were understood, in the second that has begun.
+    taken: (u64, u32),
 }
 
 impl Inbox {
@@ -46,6 +48,17 @@ impl Inbox {
         self.rows += 1;
         self.bytes = bytes;
         true
+    }
+
+    /// Whether one more that was understood is to be stored. At a high rate a part of them shows
+    /// whoever looks what comes, and writing all would cost more than acting on them.
+    pub(super) fn wants_taken(&mut self, now: Duration, per_sec_max: u32) -> bool {
+        let second = now.as_secs();
+        if self.taken.0 != second {
+            self.taken = (second, 0);
+        }
+        self.taken.1 += 1;
+        self.taken.1 <= per_sec_max
     }
 
     /// An event that has a place is to be stored.
@@ -147,6 +160,16 @@ mod tests {
         assert!(!inbox.admit(&odd, limits));
         inbox.free(4, bytes_of(&[taken.clone(), taken, odd.clone(), odd]));
         assert!(inbox.is_free());
+    }
+
+    #[test]
+    fn so_many_of_those_that_were_understood_are_stored_in_a_second() {
+        let mut inbox = Inbox::default();
+        let mut wanted = |millis| inbox.wants_taken(Duration::from_millis(millis), 2);
+        assert_eq!(
+            [0, 500, 999, 1000, 1001, 1999].map(&mut wanted),
+            [true, true, false, true, true, false]
+        );
     }
 
     #[test]
