@@ -27,6 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Looks that a round asks for when nothing is known about any room. They are answered before the
 /// next round, and leave some of the provider's limit to events.
 const BLIND_LOOKS_MAX: u32 = 500;
+/// What a look takes when there are many: the provider allows 20 a second, and reading and comparing
+/// takes time too.
+const LOOK_TAKES: Duration = Duration::from_millis(60);
+/// Of so many open meetings one is expected to differ.
+const ONE_DIFFERS_OF: usize = 100;
 /// A room that is known to differ goes before those of which nothing is known, and after those of
 /// which an event told.
 const DIFFERS_PRIORITY: i16 = 5;
@@ -55,6 +60,23 @@ pub struct Reconciled {
     pub patience: Option<Duration>,
     /// The last meeting that was looked at because nothing was known; others are next.
     pub blind_until: Option<MeetingId>,
+}
+
+impl Reconciled {
+    /// How long to wait for the next round. What it finds is to be in the record `every` after it could
+    /// be seen, so it begins earlier by what the looks are expected to take.
+    fn wait(&self, every: Duration) -> Duration {
+        if let Some(patience) = self.patience {
+            return patience.min(every);
+        }
+        // Rooms of which nothing is known are looked at at their own pace.
+        if !self.answered {
+            return every;
+        }
+        let looks = self.looks.max(self.open / ONE_DIFFERS_OF);
+        let looks_take = LOOK_TAKES.saturating_mul(u32::try_from(looks).unwrap_or(u32::MAX));
+        every.saturating_sub(Duration::from_secs(looks_take.as_secs()).min(every / 2))
+    }
 }
 
 /// The comparison and what it needs.
@@ -200,12 +222,41 @@ impl Handler for ReconcileHandler {
         match self.0.round(blind_after).await {
             Ok(round) => {
                 // No jitter: one node asks, and whoever waits for a lost event waits for this.
-                let wait = round.patience.map_or(*every, |patience| patience.min(*every));
+                let wait = round.wait(*every);
                 let until = round.blind_until.map(|id| Json::from_stored(id.to_string()));
                 let payload = Some(until.unwrap_or_else(Json::null));
                 Outcome::Again { at: began_at + wait, payload }.into()
             }
             Err(error) => storage_failed(&error).into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_round_begins_earlier_by_what_its_looks_take() {
+        let every = Duration::from_secs(30);
+        let wait = |open, looks| {
+            let round = Reconciled { open, looks, answered: true, ..Reconciled::default() };
+            round.wait(every).as_secs()
+        };
+        assert_eq!((wait(100, 0), wait(100, 10)), (30, 30));
+        assert_eq!((wait(10_000, 0), wait(10_000, 50), wait(10_000, 200)), (24, 24, 18));
+        assert_eq!(wait(10_000, 10_000), 15, "no more often than the provider wants to be asked");
+        let blind = Reconciled { open: 500, looks: 500, ..Reconciled::default() };
+        assert_eq!(blind.wait(every), every);
+    }
+
+    #[test]
+    fn patience_is_never_longer_than_a_round() {
+        let every = Duration::from_secs(30);
+        let wait = |secs| {
+            let patience = Some(Duration::from_secs(secs));
+            Reconciled { patience, open: 10_000, ..Reconciled::default() }.wait(every).as_secs()
+        };
+        assert_eq!((wait(5), wait(90)), (5, 30));
     }
 }
