@@ -5,6 +5,7 @@
 
 mod presence;
 mod recordings;
+mod requests;
 mod transcripts;
 
 use std::collections::HashSet;
@@ -26,6 +27,7 @@ use roundsman_core::ports::{Enqueued, KindDepth, SweepReport};
 use crate::health::LoopReport;
 use presence::PresenceMetrics;
 use recordings::RecordingMetrics;
+use requests::RequestMetrics;
 use transcripts::TranscriptMetrics;
 
 /// Kinds (and, apart from them, error codes) that get a label of their own.
@@ -76,6 +78,7 @@ struct Inner {
     transcripts: TranscriptMetrics,
     presence: PresenceMetrics,
     recordings: RecordingMetrics,
+    requests: RequestMetrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -149,6 +152,7 @@ impl Default for Metrics {
                 transcripts: TranscriptMetrics::default(),
                 presence: PresenceMetrics::default(),
                 recordings: RecordingMetrics::default(),
+                requests: RequestMetrics::default(),
             }),
         };
         metrics.register();
@@ -186,6 +190,7 @@ impl Metrics {
         m.transcripts.register(r);
         m.presence.register(r);
         m.recordings.register(r);
+        m.requests.register(r);
     }
 
     /// The metrics in the OpenMetrics text format.

@@ -12,7 +12,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
@@ -38,6 +38,7 @@ pub(crate) async fn edge(State(state): State<Shared>, request: Request, next: Ne
     let began = state.clock.monotonic();
     let id = request_id(request.headers(), state.random.as_ref());
     let (method, path) = (request.method().clone(), shown_path(request.uri().path()));
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = AssertUnwindSafe(next.run(request))
         .catch_unwind()
         .await
@@ -51,7 +52,10 @@ pub(crate) async fn edge(State(state): State<Shared>, request: Request, next: Ne
     }
     add_headers(&mut response, id.clone());
     let took = state.clock.monotonic().saturating_sub(began);
-    log(&Done { method, path, id, took, status: response.status().as_u16() }, problem.as_ref());
+    let status = response.status().as_u16();
+    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    state.metrics.request(route, method.as_str(), status, took);
+    log(&Done { method, path, id, took, status }, problem.as_ref());
     response
 }
 
