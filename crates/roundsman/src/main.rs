@@ -16,6 +16,12 @@ mod token;
 use std::process::ExitCode;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
+
+/// Most of what a request takes is freed by another thread than the one that took it, which the
+/// system's allocator does under a lock.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
