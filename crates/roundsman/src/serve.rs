@@ -1,5 +1,6 @@
 //! `roundsman serve`: starts a node, and ends it in order.
 
+mod live_threads;
 mod signals;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::{Config, Role};
 use crate::node::Node;
 use crate::output;
+use live_threads::LiveThreads;
 
 /// What the loops get to end after the last request and job have ended.
 const LOOPS_END_WITHIN: Duration = Duration::from_secs(2);
@@ -42,7 +44,8 @@ pub(crate) async fn run(mut config: Config) -> anyhow::Result<()> {
     let working =
         node.tasks.spawn(node.worker.clone().run(stopping.clone(), config.server.shutdown_grace));
     greet(&config, &node, listener.as_ref())?;
-    let state = app_state(&config, &node, &stopping);
+    let live_threads = LiveThreads::start()?;
+    let state = app_state(&config, &node, &live_threads, &stopping);
     let serving = async {
         match listener {
             Some(listener) => {
@@ -144,7 +147,12 @@ fn listen(config: &Config) -> anyhow::Result<Option<TcpListener>> {
     Ok(Some(listener))
 }
 
-fn app_state(config: &Config, node: &Node, stopping: &CancellationToken) -> AppState {
+fn app_state(
+    config: &Config,
+    node: &Node,
+    live_threads: &LiveThreads,
+    stopping: &CancellationToken,
+) -> AppState {
     let database: Arc<dyn Database> = node.store.clone();
     AppState {
         jobs: node.jobs.clone(),
@@ -159,7 +167,7 @@ fn app_state(config: &Config, node: &Node, stopping: &CancellationToken) -> AppS
             replay_window: config.daily.webhook_window,
             intake: node.intake.clone(),
         },
-        live: Live::new(live_limits(config)),
+        live: Live::on(live_threads.handle(), live_limits(config)),
         public_url: config.server.public_url.clone(),
         authenticator: node.authenticator.clone(),
         readiness: Readiness::new(

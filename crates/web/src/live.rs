@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use roundsman_core::users::{TokenId, UserId};
+use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 /// What live connections may cost.
@@ -58,6 +59,8 @@ pub struct Live {
 struct Inner {
     tasks: TaskTracker,
     counts: Mutex<Counts>,
+    /// Where sessions run; `None`: where they begin.
+    runtime: Option<Handle>,
 }
 
 #[derive(Default)]
@@ -85,6 +88,13 @@ impl Live {
         Live { limits, inner: Arc::default() }
     }
 
+    /// The same, with sessions on threads of their own: a frame for thousands of listeners does not
+    /// delay those who ask for something, and its listeners are served by few threads that do not
+    /// stand in each other's way.
+    pub fn on(runtime: Handle, limits: LiveLimits) -> Self {
+        Live { limits, inner: Arc::new(Inner { runtime: Some(runtime), ..Inner::default() }) }
+    }
+
     /// A place for a connection that has not yet said whose it is.
     pub(crate) fn enter(&self) -> Result<Place, Full> {
         let mut counts = self.counts();
@@ -95,9 +105,13 @@ impl Live {
         Ok(Place { live: self.clone(), key: None })
     }
 
-    /// Where the sessions of sockets run.
-    pub(crate) fn tasks(&self) -> &TaskTracker {
-        &self.inner.tasks
+    /// Runs the session of a socket.
+    pub(crate) fn spawn(&self, session: impl Future<Output = ()> + Send + 'static) {
+        let Inner { tasks, runtime, .. } = self.inner.as_ref();
+        match runtime {
+            Some(runtime) => tasks.spawn_on(session, runtime),
+            None => tasks.spawn(session),
+        };
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {

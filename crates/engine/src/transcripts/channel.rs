@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use roundsman_core::bots::{MeetingId, stream_of};
@@ -25,7 +25,10 @@ pub(super) struct Channel {
     /// The last place, and that before the first frame held: for a look without the lock.
     end: AtomicI64,
     base: AtomicI64,
-    state: Mutex<State>,
+    /// Read by everybody who is woken, all at once.
+    ring: RwLock<Ring>,
+    /// Apart from the ring, so that those who are woken first do not wait until all are.
+    listeners: Mutex<BTreeMap<u64, Arc<Notify>>>,
     /// The database has more than the ring.
     pub(super) look: Notify,
     /// Nobody listens any more.
@@ -34,11 +37,6 @@ pub(super) struct Channel {
     reading: tokio::sync::Mutex<Read>,
     frames_max: u32,
     bytes_max: usize,
-}
-
-struct State {
-    ring: Ring,
-    listeners: BTreeMap<u64, Arc<Notify>>,
 }
 
 /// What was read for listeners that are further back than the ring.
@@ -58,12 +56,12 @@ pub(super) enum History {
 
 impl Channel {
     pub(super) fn new(meeting: MeetingId, limits: &RingLimits) -> Self {
-        let state = State { ring: Ring::new(limits.clone()), listeners: BTreeMap::new() };
         Channel {
             meeting,
             end: AtomicI64::new(UNKNOWN),
             base: AtomicI64::new(UNKNOWN),
-            state: Mutex::new(state),
+            ring: RwLock::new(Ring::new(limits.clone())),
+            listeners: Mutex::default(),
             look: Notify::new(),
             closed: CancellationToken::new(),
             reading: tokio::sync::Mutex::default(),
@@ -73,14 +71,14 @@ impl Channel {
     }
 
     pub(super) fn add(&self, listener: u64, woken: Arc<Notify>) {
-        self.state().listeners.insert(listener, woken);
+        self.listeners().insert(listener, woken);
     }
 
     /// Returns whether somebody else still listens.
     pub(super) fn remove(&self, listener: u64) -> bool {
-        let mut state = self.state();
-        state.listeners.remove(&listener);
-        !state.listeners.is_empty()
+        let mut listeners = self.listeners();
+        listeners.remove(&listener);
+        !listeners.is_empty()
     }
 
     /// The last place that is known here.
@@ -91,13 +89,13 @@ impl Channel {
 
     /// Frames that were told, in order.
     pub(super) fn offer(&self, frames: &[RingFrame]) {
-        let mut state = self.state();
-        let offered: Vec<Offered> =
-            frames.iter().map(|frame| state.ring.offer(frame.clone())).collect();
+        let mut ring = self.ring_to_change();
+        let offered: Vec<Offered> = frames.iter().map(|frame| ring.offer(frame.clone())).collect();
         if offered.contains(&Offered::News) {
-            self.tell(&state);
+            self.tell(ring);
+        } else {
+            drop(ring);
         }
-        drop(state);
         if offered.contains(&Offered::Gap) {
             self.look.notify_one();
         }
@@ -113,15 +111,15 @@ impl Channel {
         if self.end().is_none_or(|end| place >= end) {
             return Pull::Nothing;
         }
-        self.state().ring.after(place)
+        self.ring().after(place)
     }
 
     /// What was told before this place is no longer to be read.
     pub(super) fn forget_before(&self, place: i64) {
-        let mut state = self.state();
-        if state.ring.last().is_some() {
-            state.ring.restart(place);
-            self.tell(&state);
+        let mut ring = self.ring_to_change();
+        if ring.last().is_some() {
+            ring.restart(place);
+            self.tell(ring);
         }
     }
 
@@ -142,15 +140,16 @@ impl Channel {
         let end = self.stream_end(store).await?;
         let from = after.map_or(end, |after| after.max(end - i64::from(self.frames_max)).max(0));
         let frames = if from < end { self.read(store, from).await? } else { Vec::new() };
-        let mut state = self.state();
-        state.ring.restart(from.min(end));
-        state.ring.absorb(frames);
+        let mut ring = self.ring_to_change();
+        ring.restart(from.min(end));
+        ring.absorb(frames);
         // Numbers stay used when frames are gone.
-        if state.ring.last() < Some(end) {
-            state.ring.restart(end);
+        if ring.last() < Some(end) {
+            ring.restart(end);
         }
-        self.tell(&state);
-        Ok(state.ring.last().unwrap_or(end))
+        let last = ring.last().unwrap_or(end);
+        self.tell(ring);
+        Ok(last)
     }
 
     /// Reads what the database has after the ring. `end` is where the stream was known to end before
@@ -163,23 +162,23 @@ impl Channel {
         let _reading = self.reading.lock().await;
         loop {
             let Some(last) = self.end() else { return Ok(()) };
-            let early = self.state().ring.early_last();
+            let early = self.ring().early_last();
             let frames = self.read(store, last).await?;
             let more = frames.len() >= self.frames_max as usize;
-            let mut state = self.state();
-            let mut news = state.ring.absorb(frames);
+            let mut ring = self.ring_to_change();
+            let mut news = ring.absorb(frames);
             if !more {
                 // Frames are committed before they are told: what this look did not find is gone.
                 if let Some(early) = early {
-                    state.ring.forget_early(early);
+                    ring.forget_early(early);
                 }
-                if state.ring.last() < end {
-                    state.ring.restart(end.unwrap_or(last));
+                if ring.last() < end {
+                    ring.restart(end.unwrap_or(last));
                     news = true;
                 }
             }
             if news {
-                self.tell(&state);
+                self.tell(ring);
             }
             if !more {
                 return Ok(());
@@ -243,16 +242,25 @@ impl Channel {
     }
 
     /// Listeners have something to read: each is woken once, however many frames that are.
-    fn tell(&self, state: &State) {
-        self.base.store(state.ring.base().unwrap_or(UNKNOWN), Ordering::Release);
-        self.end.store(state.ring.last().unwrap_or(UNKNOWN), Ordering::Release);
-        for woken in state.listeners.values() {
+    fn tell(&self, ring: RwLockWriteGuard<'_, Ring>) {
+        self.base.store(ring.base().unwrap_or(UNKNOWN), Ordering::Release);
+        self.end.store(ring.last().unwrap_or(UNKNOWN), Ordering::Release);
+        drop(ring);
+        for woken in self.listeners().values() {
             woken.notify_one();
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ring(&self) -> RwLockReadGuard<'_, Ring> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring_to_change(&self) -> RwLockWriteGuard<'_, Ring> {
+        self.ring.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Notify>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

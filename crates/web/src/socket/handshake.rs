@@ -11,9 +11,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hyper::upgrade::OnUpgrade;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_util::task::TaskTracker;
 
 use super::{Socket, SocketLimits};
+use crate::live::Live;
 use crate::problem::{Code, Problem};
 use crate::state::Shared;
 
@@ -26,18 +26,18 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Accepts. `session` runs once the connection is a WebSocket, on the tracker.
+    /// Accepts. `session` runs once the connection is a WebSocket.
     pub(crate) fn accept<F>(
         self,
         limits: SocketLimits,
-        tasks: &TaskTracker,
+        live: &Live,
         session: impl FnOnce(Socket) -> F + Send + 'static,
     ) -> Response
     where
         F: Future<Output = ()> + Send,
     {
         let upgrade = self.upgrade;
-        tasks.spawn(async move {
+        live.spawn(async move {
             // A client that is gone before it begins is nobody's problem.
             if let Ok(upgraded) = upgrade.await {
                 session(Socket::new(upgraded, limits).await).await;

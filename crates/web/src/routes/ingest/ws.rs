@@ -47,7 +47,7 @@ async fn ingest_socket(
         send_max: state.live.limits.send_max,
     };
     let bearer = bearer(&headers).map(str::to_owned);
-    let tasks = state.live.tasks().clone();
+    let live = state.live.clone();
     let session = move |socket| session::run(state, socket, bearer, place);
-    Ok(handshake.accept(limits, &tasks, session))
+    Ok(handshake.accept(limits, &live, session))
 }

@@ -6,6 +6,7 @@
 //! the key, and no cookie is ever looked at.
 
 mod authorise;
+mod call;
 mod commands;
 mod ending;
 mod frames;

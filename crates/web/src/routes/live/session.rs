@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use roundsman_engine::wake;
 use tokio_util::sync::CancellationToken;
 
 use super::authorise::listener_of;
+use super::call::Call;
 use super::commands::{self, Command, Pace};
 use super::ending::Ending;
 use super::frames::{self, Heard};
@@ -111,6 +113,8 @@ impl Session {
         let mut ask = pin!(wake::rest(limits.ping_every, &stopping));
         let mut recheck = pin!(wake::rest(limits.recheck_every, &stopping));
         let mut deliveries_in_a_row = 0;
+        let others_call = Arc::new(Call::default());
+        let others_waker = Waker::from(others_call.clone());
         loop {
             let listens = !self.meetings.is_empty();
             let frames_first = deliveries_in_a_row < DELIVERIES_IN_A_ROW_MAX;
@@ -127,17 +131,24 @@ impl Session {
                 });
                 poll_fn(|context| {
                     // Nearly always it is frames that wake this up: then nothing else is looked at
-                    // before they are sent.
+                    // before they are sent, nor afterwards, unless it calls.
                     if listens
                         && frames_first
                         && let Poll::Ready(step) = frames.as_mut().poll(context)
                     {
                         return Poll::Ready(step);
                     }
-                    match others.as_mut().poll(context) {
-                        Poll::Pending if listens && !frames_first => frames.as_mut().poll(context),
-                        step => step,
+                    if others_call.is_heard(context.waker())
+                        && let Poll::Ready(step) =
+                            others.as_mut().poll(&mut Context::from_waker(&others_waker))
+                    {
+                        others_call.repeat();
+                        return Poll::Ready(step);
                     }
+                    if listens && !frames_first {
+                        return frames.as_mut().poll(context);
+                    }
+                    Poll::Pending
                 })
                 .await
             };

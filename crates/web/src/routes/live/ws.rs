@@ -43,7 +43,7 @@ async fn live_socket(
         read_buffer_bytes: READ_BUFFER_BYTES,
         send_max: state.live.limits.send_max,
     };
-    let tasks = state.live.tasks().clone();
+    let live = state.live.clone();
     let session = move |socket| session::run(state, socket, key, place);
-    Ok(handshake.accept(limits, &tasks, session))
+    Ok(handshake.accept(limits, &live, session))
 }
