@@ -2,6 +2,7 @@
 //! that costs little, figures and how they are shown.
 
 pub mod http;
+pub mod machine;
 pub mod meetings;
 pub mod place;
 pub mod process;

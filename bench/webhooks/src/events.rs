@@ -28,6 +28,23 @@ impl Class {
     pub(crate) fn is_durable(self) -> bool {
         matches!(self, Class::Recordings | Class::Exits)
     }
+
+    /// Where they are sent to, and what counts them there.
+    pub(crate) fn route(self) -> Route {
+        match self {
+            Class::Nothing => Route { method: "GET", path: "/healthz" },
+            Class::Participants | Class::Recordings => {
+                Route { method: "POST", path: "/webhooks/daily" }
+            }
+            Class::Exits => Route { method: "POST", path: "/callback/exited" },
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
 }
 
 /// Makes requests of one class.

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use bench_support::machine::Withheld;
 use bench_support::place::Target;
 use bench_support::table::{Table, print_line, shown};
 use bench_support::{pause, process, say};
@@ -71,7 +72,7 @@ struct Args {
 
 const SPEED: &str = "requests/s";
 const COST: &str = "processor, µs each";
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 9] = [
     SPEED,
     "p50, ms",
     "p99, ms",
@@ -80,6 +81,7 @@ const COLUMNS: [&str; 8] = [
     "answered/s",
     "p50 at half, ms",
     "p99 at half, ms",
+    "at half within 1 ms, in the server, %",
 ];
 /// Sent before anything is measured.
 const WARM_UP: usize = 1000;
@@ -97,8 +99,9 @@ fn main() -> anyhow::Result<()> {
     let runtime = runtime.worker_threads(1).enable_all().build()?;
     let mut table = Table::new(&COLUMNS);
     let load = process::load()?;
+    let withheld = Withheld::measure();
     let outcome = runtime.block_on(run(&args, &mut table));
-    print_line(&format!("load before: {load}"));
+    print_line(&format!("load before: {load}; {withheld}"));
     table.print();
     print_ratios(&table);
     outcome
@@ -160,15 +163,28 @@ async fn measure(args: &Args, contender: &Contender) -> anyhow::Result<[f64; COL
     // No more than there are bots to end.
     let most = if class.is_durable() { count } else { usize::MAX };
     let requests = events.make(whole(rate * f64::from(args.secs)).clamp(1, most));
+    let before = running.answered().await?;
     let sent =
         tokio::task::spawn_blocking(move || steady::send(&address, connections, &requests, rate));
     let half = sent.await.context("clients")??;
+    let soon = match (before, running.answered().await?) {
+        (Some((all_before, soon_before)), Some((all, soon))) => {
+            100.0 * (soon - soon_before) / (all - all_before)
+        }
+        _ => f64::NAN,
+    };
 
     running.check(events.made()).await?;
-    Ok(figures(&peak, processor, rate, &half))
+    Ok(figures(&peak, processor, rate, &half, soon))
 }
 
-fn figures(peak: &Load, processor: Duration, rate: f64, half: &Load) -> [f64; COLUMNS.len()] {
+fn figures(
+    peak: &Load,
+    processor: Duration,
+    rate: f64,
+    half: &Load,
+    soon: f64,
+) -> [f64; COLUMNS.len()] {
     [
         peak.per_second(),
         peak.within(0.5),
@@ -178,6 +194,7 @@ fn figures(peak: &Load, processor: Duration, rate: f64, half: &Load) -> [f64; CO
         half.per_second(),
         half.within(0.5),
         half.within(0.99),
+        soon,
     ]
 }
 

@@ -12,7 +12,7 @@ use bench_support::{meetings, process};
 use roundsman_engine::clock::DatabaseClock;
 use roundsman_testkit::{DailyStandIn, RedisServer};
 
-use crate::events::Class;
+use crate::events::{Class, Route};
 use crate::peer::{Peer, Tasks};
 
 /// Who is measured.
@@ -95,6 +95,19 @@ impl Running {
             Running::Roundsman(node) => process::processor(node.server.pid()),
             Running::Peer(peer) => peer.processor(),
         }
+    }
+
+    /// Of what was asked so far: answers, and those that took no more than a millisecond from the head
+    /// of the request to the answer, by the server's own clock. Others do not tell.
+    pub(crate) async fn answered(&self) -> anyhow::Result<Option<(f64, f64)>> {
+        let Running::Roundsman(node) = self else { return Ok(None) };
+        let Route { method, path } = node.class.route();
+        let labels = format!("route=\"{path}\",method=\"{method}\",status=\"2xx\"");
+        let name = "roundsman_http_request_seconds";
+        let all = node.server.metric(&format!("{name}_count{{{labels}}}")).await?;
+        // A bucket ends there.
+        let soon = format!("{name}_bucket{{le=\"0.001\",{labels}}}");
+        Ok(Some((all, node.server.metric(&soon).await?)))
     }
 
     /// Nothing of what was sent before is still to be done.
