@@ -12,6 +12,7 @@ pub mod clock;
 pub mod daily;
 pub mod env;
 pub mod eventually;
+pub mod explore;
 pub mod http;
 pub mod meeting_page;
 pub mod podman;

@@ -9,6 +9,7 @@ mod listen;
 mod load;
 mod manage;
 mod mirror;
+mod model;
 mod outages;
 mod persist;
 mod property;
