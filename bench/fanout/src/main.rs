@@ -51,7 +51,7 @@ struct Args {
     /// Bursts, each waited for
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000))]
     bursts: u16,
-    /// Frames of a burst; a listener that is further behind than 64 gets them joined
+    /// Frames of a burst; a listener that has more than 64 to read at once gets them joined
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..=60))]
     burst_frames: u16,
     /// Runs; the median is shown

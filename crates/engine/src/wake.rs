@@ -112,3 +112,9 @@ pub async fn rest(time: Duration, until: &CancellationToken) -> bool {
         () = tokio::time::sleep(time) => true,
     }
 }
+
+/// Waits. Dropping the future ends it.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that sleeps")]
+pub(crate) async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}

@@ -3,7 +3,7 @@
 //! Invariants: whatever its listeners need from the database is read once for all of them; a frame
 //! that the bus has lost is found in the database; no lock that blocks is held while anybody waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -14,10 +14,14 @@ use roundsman_core::ports::{Store, StoreError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::coalesce::coalesce;
 use super::ring::{Offered, Pull, Ring, RingFrame, RingLimits};
 
 /// Of a channel of which it is not known yet where its stream is.
 const UNKNOWN: i64 = i64::MIN;
+/// Joined frames that are kept, and how large they may be together.
+const JOINED_KEPT_MAX: usize = 8;
+const JOINED_BYTES_MAX: usize = 64 * 1024;
 
 /// One meeting.
 pub(super) struct Channel {
@@ -35,6 +39,8 @@ pub(super) struct Channel {
     pub(super) closed: CancellationToken,
     /// Whoever reads the database holds this; the next one finds what was read.
     reading: tokio::sync::Mutex<Read>,
+    /// Frames that were joined for a listener: others that are as far behind get the same.
+    joined: Mutex<VecDeque<Joined>>,
     frames_max: u32,
     bytes_max: usize,
 }
@@ -45,6 +51,12 @@ struct Read {
     /// Frames without a gap.
     page: Option<Vec<RingFrame>>,
     reset: Option<RingFrame>,
+}
+
+/// What became of the frames between two places, both included.
+struct Joined {
+    between: (i64, i64),
+    frames: Vec<RingFrame>,
 }
 
 /// What a listener that is far behind reads next.
@@ -65,6 +77,7 @@ impl Channel {
             look: Notify::new(),
             closed: CancellationToken::new(),
             reading: tokio::sync::Mutex::default(),
+            joined: Mutex::default(),
             frames_max: u32::try_from(limits.frames_max).unwrap_or(u32::MAX),
             bytes_max: limits.bytes_max,
         }
@@ -116,6 +129,7 @@ impl Channel {
 
     /// What was told before this place is no longer to be read.
     pub(super) fn forget_before(&self, place: i64) {
+        self.joined_before().clear();
         let mut ring = self.ring_to_change();
         if ring.last().is_some() {
             ring.restart(place);
@@ -224,8 +238,26 @@ impl Channel {
         Ok(frame)
     }
 
+    /// Fewer frames that say the same. Made once for all listeners that have the same to read.
+    pub(super) fn joined(&self, frames: Vec<RingFrame>) -> Vec<RingFrame> {
+        let (Some(first), Some(last)) = (frames.first(), frames.last()) else { return frames };
+        let between = (first.seq, last.seq);
+        let same = |kept: &&Joined| kept.between == between;
+        if let Some(kept) = self.joined_before().iter().find(same) {
+            return kept.frames.clone();
+        }
+        let frames = coalesce(self.meeting, frames);
+        if frames.iter().map(|frame| frame.text.len()).sum::<usize>() <= JOINED_BYTES_MAX {
+            let mut kept = self.joined_before();
+            kept.truncate(JOINED_KEPT_MAX - 1);
+            kept.push_front(Joined { between, frames: frames.clone() });
+        }
+        frames
+    }
+
     /// Frees what was read for listeners that were far behind.
     pub(super) fn forget_history(&self) {
+        self.joined_before().clear();
         if let Ok(mut read) = self.reading.try_lock() {
             *read = Read::default();
         }
@@ -257,6 +289,10 @@ impl Channel {
 
     fn ring_to_change(&self) -> RwLockWriteGuard<'_, Ring> {
         self.ring.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn joined_before(&self) -> MutexGuard<'_, VecDeque<Joined>> {
+        self.joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn listeners(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Notify>>> {

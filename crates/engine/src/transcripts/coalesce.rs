@@ -1,4 +1,4 @@
-//! Makes few frames of many, for a listener that is far behind.
+//! Makes few frames of many, for a listener that is behind.
 //!
 //! Invariants: whoever applies the result has what they would have if they had applied the frames
 //! one by one; every frame that is left may be the last that a listener gets before it resumes, so

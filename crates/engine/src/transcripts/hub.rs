@@ -17,7 +17,8 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::channel::Channel;
-use super::coalesce::coalesce;
+use super::limits::TranscriptLimits;
+use super::pace::PaceLimits;
 use super::publish::{status_topic, transcript_topic};
 use super::ring::{RingFrame, RingLimits};
 use crate::metrics::Metrics;
@@ -41,8 +42,9 @@ struct Inner {
     bus: Arc<dyn Bus>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
-    limits: RingLimits,
+    rings: RingLimits,
     coalesce_frames_min: usize,
+    pace: PaceLimits,
     channels: Mutex<BTreeMap<MeetingId, Arc<Channel>>>,
     listener_last: AtomicU64,
     /// Not the process's tracker: these tasks live as long as somebody listens.
@@ -55,8 +57,8 @@ impl Hub {
         bus: Arc<dyn Bus>,
         clock: Arc<dyn Clock>,
         metrics: Metrics,
-        limits: RingLimits,
-        coalesce_frames_min: usize,
+        rings: RingLimits,
+        limits: &TranscriptLimits,
     ) -> Self {
         Hub {
             inner: Arc::new(Inner {
@@ -64,8 +66,9 @@ impl Hub {
                 bus,
                 clock,
                 metrics,
-                limits,
-                coalesce_frames_min,
+                rings,
+                coalesce_frames_min: limits.coalesce_frames_min,
+                pace: PaceLimits::per_sec(limits.behind_frames_per_sec_max),
                 channels: Mutex::default(),
                 listener_last: AtomicU64::new(0),
                 tasks: TaskTracker::new(),
@@ -92,7 +95,7 @@ impl Hub {
     ) -> Arc<Channel> {
         let mut channels = self.channels();
         let channel = channels.entry(meeting).or_insert_with(|| {
-            let channel = Arc::new(Channel::new(meeting, &self.inner.limits));
+            let channel = Arc::new(Channel::new(meeting, &self.inner.rings));
             self.inner.tasks.spawn(self.clone().attend(channel.clone()));
             channel
         });
@@ -157,13 +160,23 @@ impl Hub {
         &self.inner.metrics
     }
 
-    /// The same in fewer frames, if these are many.
-    pub(super) fn few(&self, meeting: MeetingId, frames: Vec<RingFrame>) -> Vec<RingFrame> {
-        if frames.len() <= self.inner.coalesce_frames_min {
+    /// For listeners that are behind.
+    pub(super) fn pace(&self) -> &PaceLimits {
+        &self.inner.pace
+    }
+
+    /// The same in fewer frames, if these are more than a listener gets at once.
+    pub(super) fn few(
+        &self,
+        channel: &Channel,
+        frames: Vec<RingFrame>,
+        frames_max: usize,
+    ) -> Vec<RingFrame> {
+        let count = frames.len();
+        if count <= frames_max.min(self.inner.coalesce_frames_min) {
             return frames;
         }
-        let count = frames.len();
-        let frames = coalesce(meeting, frames);
+        let frames = channel.joined(frames);
         self.metrics().listener_coalesced(count - frames.len());
         frames
     }

@@ -14,8 +14,12 @@ pub struct TranscriptLimits {
     pub ring_bytes_max: usize,
     /// The same for all meetings of a node together.
     pub rings_bytes_max: usize,
-    /// A listener with more frames than this to read gets them joined.
+    /// A listener that has taken all before, and then has more frames than this to read at once,
+    /// gets them joined.
     pub coalesce_frames_min: usize,
+    /// Frames of one meeting in any second for a listener that is behind: while it took the last ones
+    /// more than one has come. What would be more is joined. At least two.
+    pub behind_frames_per_sec_max: u32,
     /// Segments of one meeting that become final in one transaction.
     pub settled_rows_max: u32,
     /// Links to one meeting that hold at the same time.
@@ -33,6 +37,7 @@ impl Default for TranscriptLimits {
             ring_bytes_max: 1024 * 1024,
             rings_bytes_max: 256 * 1024 * 1024,
             coalesce_frames_min: 64,
+            behind_frames_per_sec_max: 10,
             settled_rows_max: 500,
             shares_per_meeting_max: 100,
             page_rows_max: 200,

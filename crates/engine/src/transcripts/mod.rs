@@ -18,6 +18,7 @@ mod letters;
 mod limits;
 mod listener;
 mod notes;
+mod pace;
 mod persist;
 mod publish;
 mod recovery;

@@ -33,9 +33,10 @@ impl Recovery {
         channel: Arc<Channel>,
         place: Place,
         user: Option<UserId>,
+        frames_max: usize,
     ) -> Self {
         let meeting = channel.meeting;
-        let work = recover(hub.clone(), channel, place, user);
+        let work = recover(hub.clone(), channel, place, user, frames_max);
         Recovery { meeting, task: hub.spawn(work), outcome: None }
     }
 
@@ -66,6 +67,7 @@ async fn recover(
     channel: Arc<Channel>,
     place: Place,
     user: Option<UserId>,
+    frames_max: usize,
 ) -> Result<Recovered, StoreError> {
     let meeting = channel.meeting;
     let mut frames = Vec::new();
@@ -73,7 +75,7 @@ async fn recover(
         match channel.recover(hub.store(), place).await? {
             History::Frames(found) => {
                 let place = found.last().map_or(place, |frame| frame.seq);
-                return Ok(Recovered { frames: hub.few(meeting, found), place });
+                return Ok(Recovered { frames: hub.few(&channel, found, frames_max), place });
             }
             // A reset says nothing about the meeting itself.
             History::Gone(left) => frames.extend(left.into_iter().filter(is_status)),

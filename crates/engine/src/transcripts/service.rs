@@ -74,14 +74,8 @@ impl Transcripts {
             all_bytes_max: limits.rings_bytes_max,
             all_bytes: Arc::new(AtomicUsize::new(0)),
         };
-        let hub = Hub::new(
-            store.clone(),
-            bus.clone(),
-            clock.clone(),
-            metrics.clone(),
-            rings,
-            limits.coalesce_frames_min,
-        );
+        let hub =
+            Hub::new(store.clone(), bus.clone(), clock.clone(), metrics.clone(), rings, limits);
         let frames = FramePublisher::new(
             store.clone(),
             clock.clone(),

@@ -75,6 +75,14 @@ pub(crate) enum Broken {
     NoProtocol,
 }
 
+/// How a client takes what is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    AtOnce,
+    /// There was no room for all of it: the client has yet to read what was sent before.
+    Late,
+}
+
 /// The last word on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Goodbye {
@@ -118,7 +126,7 @@ impl Socket {
     }
 
     /// Sends texts, each a message of its own.
-    pub(crate) async fn send(&mut self, texts: Vec<Bytes>) -> Result<(), Broken> {
+    pub(crate) async fn send(&mut self, texts: Vec<Bytes>) -> Result<Taken, Broken> {
         let stream = &mut self.stream;
         let sending = async {
             for text in texts {
@@ -135,7 +143,7 @@ impl Socket {
     /// Asks the client whether it is there.
     pub(crate) async fn ping(&mut self) -> Result<(), Broken> {
         let sending = self.stream.send(Message::Ping(Bytes::new()));
-        within(self.send_max, sending).await
+        within(self.send_max, sending).await.map(|_| ())
     }
 
     /// Says why, and waits a little for the client to hear it: a connection that is closed while
@@ -169,18 +177,16 @@ impl From<Error> for Broken {
 async fn within(
     limit: Duration,
     sending: impl Future<Output = Result<(), Error>>,
-) -> Result<(), Broken> {
+) -> Result<Taken, Broken> {
     let mut sending = pin!(sending);
     // Nearly always it is taken at once, and then nobody needs a timer.
-    let sent = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await;
-    let sent = match sent {
-        Poll::Ready(sent) => sent,
+    match poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await {
+        Poll::Ready(sent) => sent.map(|()| Taken::AtOnce).map_err(Broken::from),
         Poll::Pending => match tokio::time::timeout(limit, sending).await {
-            Ok(sent) => sent,
-            Err(_) => return Err(Broken::TooSlow),
+            Ok(sent) => sent.map(|()| Taken::Late).map_err(Broken::from),
+            Err(_) => Err(Broken::TooSlow),
         },
-    };
-    sent.map_err(Broken::from)
+    }
 }
 
 /// The pieces of a text of this length. An empty text is one empty piece.

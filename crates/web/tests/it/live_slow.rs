@@ -8,7 +8,7 @@ use roundsman_testkit::proxy::Direction;
 use roundsman_testkit::{FaultProxy, eventually};
 use roundsman_web::{LiveLimits, ServeOptions};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::app::{App, Client};
@@ -147,6 +147,34 @@ async fn a_client_that_reads_a_kilobyte_a_second_is_told_to_come_back() {
     };
     let end = meeting.speak_until(end).await;
     meeting.comes_back(&end).await;
+}
+
+/// T-20: its connection has no room for what is told, and then has again, before anybody loses patience.
+#[tokio::test]
+async fn a_client_that_falls_behind_gets_few_frames_and_misses_nothing() {
+    const UPDATES: u32 = 200;
+    let meeting = Meeting::with(LiveLimits::default(), ServeOptions::default()).await;
+    let mut slow = open_socket(meeting.running.address, &meeting.slow_key).await;
+    meeting.subscribe(&mut slow).await;
+    let mut reader = meeting.running.listen(&meeting.key).await;
+    let mut known = Known::at(reader.subscribe().await);
+    for update in 0..UPDATES {
+        let text = format!("{update} {}", "x".repeat(4000));
+        let told = meeting.producer.say(&[said(f64::from(update % 5), "Ada", &text)]).await;
+        known.hear_until(&mut reader, told["seq"].as_i64().unwrap()).await;
+    }
+    assert_eq!(known.leaps, 0, "whoever keeps up hears each");
+
+    let (mut bytes, mut frames) = (Vec::new(), Vec::new());
+    while frames.last().is_none_or(|frame: &Value| frame["seq"] != known.seq) {
+        tokio::time::timeout(SOON, slow.read_buf(&mut bytes)).await.expect("more comes").unwrap();
+        frames = heard(&bytes).0;
+    }
+    let (subscribed, frames) = frames.split_first().unwrap();
+    let mut late = Known::at(subscribed["meetings"][0]["seq"].as_i64().unwrap());
+    late.apply_all(frames);
+    assert_eq!((late.seq, late.lines), (known.seq, known.lines), "it knows the same");
+    assert!(frames.len() < 120, "{} frames of {UPDATES}", frames.len());
 }
 
 /// The same for server-sent events, which have no code: the stream breaks, and the client that opens

@@ -40,6 +40,7 @@ async fn a_thousand_disconnects_leave_no_gap_and_no_repeat(backend: Backend) {
     let limits = TranscriptLimits {
         ring_frames_max: 16,
         coalesce_frames_min: usize::MAX,
+        behind_frames_per_sec_max: u32::MAX,
         ..TranscriptLimits::default()
     };
     let mut talk = Talk::with(backend, limits, false).await;

@@ -26,7 +26,7 @@ use super::ending::Ending;
 use super::frames::{self, Heard};
 use crate::extract::LiveKey;
 use crate::live::{KeyName, Place};
-use crate::socket::{Broken, Received, Socket};
+use crate::socket::{Broken, Received, Socket, Taken};
 use crate::state::Shared;
 
 /// How long a listener rests when the database could not be asked for what it missed.
@@ -192,7 +192,9 @@ impl Session {
 
     async fn deliver(&mut self, deliveries: Vec<Delivery>) -> Result<(), Broken> {
         let texts = deliveries.iter().map(|delivery| delivery.text.clone()).collect();
-        self.socket.send(texts).await?;
+        if self.socket.send(texts).await? == Taken::AtOnce {
+            self.listener.kept_up();
+        }
         for Delivery { meeting, seq, .. } in deliveries {
             if let Some(heard) = self.meetings.get_mut(&meeting) {
                 heard.seq = seq;
@@ -217,7 +219,8 @@ impl Session {
             Err(problem) => vec![problem],
         };
         let texts = answers.into_iter().map(Bytes::from).collect();
-        Ok(self.socket.send(texts).await?)
+        self.socket.send(texts).await?;
+        Ok(())
     }
 
     /// A key that was revoked since it was last asked about opens nothing new.
@@ -242,7 +245,8 @@ impl Session {
         if lost.is_empty() {
             return Ok(());
         }
-        Ok(self.socket.send(vec![frames::unsubscribed(&lost).into()]).await?)
+        self.socket.send(vec![frames::unsubscribed(&lost).into()]).await?;
+        Ok(())
     }
 }
 
