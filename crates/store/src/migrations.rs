@@ -27,6 +27,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!(3, "0003_transcripts"),
     migration!(4, "0004_presence"),
     migration!(5, "0005_recordings"),
+    migration!(6, "0006_process_locks"),
 ];
 
 /// The newest schema this program knows.

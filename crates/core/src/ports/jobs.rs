@@ -51,7 +51,7 @@ pub trait JobStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Settled>, StoreError>;
 
-    /// Takes jobs from holders that are silent or over their deadline, by
+    /// Takes jobs from holders that are gone, silent or over their deadline, by
     /// [`crate::jobs::rescue`]. Compares the time again in the write itself, so that of a late
     /// heartbeat and a sweep exactly one wins. Safe to run anywhere, any number of times at once.
     async fn sweep(&self, request: SweepRequest, now: Timestamp)
@@ -60,6 +60,12 @@ pub trait JobStore: Send + Sync {
     /// Announces a new server process and returns its owner mark. An embedded database belongs to
     /// one process, so there every in-process lease of an earlier one is rescued here, at once.
     async fn begin_process(&self, jitter: u64, now: Timestamp) -> Result<ProcessStart, StoreError>;
+
+    /// Shows that the process lives; called every second or two. On a shared database it holds a lock
+    /// that ends with the process: a sweep that finds it free twice, [`PROCESS_GONE_AFTER`] apart
+    /// and without a heartbeat in between, takes the leases of that process without waiting for their
+    /// time. A store does this for one process, the last that was named.
+    async fn keep_process(&self, owner: LeaseOwner, now: Timestamp) -> Result<(), StoreError>;
 
     /// Cancels: a waiting job at once, a running one by telling its holder.
     async fn cancel(
@@ -99,6 +105,10 @@ pub trait JobStore: Send + Sync {
     /// How much waits and runs, per kind. Counts stop at [`DEPTH_COUNT_MAX`].
     async fn depths(&self, now: Timestamp) -> Result<Vec<KindDepth>, StoreError>;
 }
+
+/// A process that is seen to be gone must still be gone this much later. One that has only lost its
+/// connection is back by then.
+pub const PROCESS_GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// Counting a lane stops here: an exact count of a million rows would cost more than it tells.
 pub const DEPTH_COUNT_MAX: u64 = 100_000;
@@ -197,7 +207,8 @@ pub enum HeartbeatAnswer {
 pub struct SweepRequest {
     pub rows_max: u32,
     /// Since when this node has been able to take heartbeats without a break. An outside worker is
-    /// given one full lease from then: our own outage must not look like its death.
+    /// given one full lease from then: our own outage must not look like its death. A process is not
+    /// taken for gone before it had time to come back from an outage that we had too.
     pub serving_since: Timestamp,
     pub jitter: u64,
 }

@@ -38,8 +38,8 @@ pub use ingest_stream::{IngestStream, StreamEntry, StreamError, StreamState};
 pub use jobs::{
     CancelAnswer, ClaimAnswer, ClaimRequest, DEPTH_COUNT_MAX, EnqueueAnswer, EnqueueRequest,
     Enqueued, Heartbeat, HeartbeatAnswer, IdempotencyKey, JobStore, KindDepth, LaneDemand,
-    ListFilter, ListPage, ProcessStart, PruneReport, PruneRequest, RetryAnswer, Scope, SweepReport,
-    SweepRequest,
+    ListFilter, ListPage, PROCESS_GONE_AFTER, ProcessStart, PruneReport, PruneRequest, RetryAnswer,
+    Scope, SweepReport, SweepRequest,
 };
 pub use keys::KeyStore;
 pub use launcher::{LaunchSpec, Launched, Launcher, Removed, SeenWorkload, Sighting, Unanswered};

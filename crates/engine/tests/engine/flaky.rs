@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use roundsman_core::Timestamp;
 use roundsman_core::bots::{BotRecord, BotStatus, ConnectionId, MeetingId, NewBot, WorkloadId};
 use roundsman_core::effects::{Effects, Frame, LoggedTransition, Violation, WebhookEvent};
-use roundsman_core::jobs::{Job, JobId, LeaseRef, RunningJob, Settle, Settled};
+use roundsman_core::jobs::{Job, JobId, LeaseOwner, LeaseRef, RunningJob, Settle, Settled};
 use roundsman_core::ports::{
     AnnounceAnswer, Announced, AnonymiseAnswer, BeatAnswer, BeginAnswer, BotBeat, BotHappened,
     BotStore, BotSweep, BotTarget, CancelAnswer, ClaimAnswer, ClaimRequest, CommitAnswer,
@@ -182,6 +182,7 @@ delegate! { JobStore
     settle(settles: Vec<Settle>, jitter: u64, now: Timestamp) -> Vec<Settled>;
     sweep(request: SweepRequest, now: Timestamp) -> SweepReport;
     begin_process(jitter: u64, now: Timestamp) -> ProcessStart;
+    keep_process(owner: LeaseOwner, now: Timestamp) -> ();
     cancel(scope: Scope, id: JobId, now: Timestamp) -> CancelAnswer;
     retry(scope: Scope, id: JobId, now: Timestamp) -> RetryAnswer;
     job(scope: Scope, id: JobId) -> Option<Job>;

@@ -88,6 +88,7 @@ pub(crate) struct Database {
     pub(crate) durability: Durability,
     pub(crate) statement_max: Duration,
     pub(crate) connect_max: Duration,
+    pub(crate) process_lock: bool,
 }
 
 /// Which database, and where.
@@ -245,6 +246,7 @@ impl Database {
             ),
             statement_max: reader.duration("database.statement_secs_max", ms(100)..=secs(3600)),
             connect_max: reader.duration("database.connect_secs_max", ms(100)..=secs(600)),
+            process_lock: reader.flag("database.process_lock"),
         }
     }
 }

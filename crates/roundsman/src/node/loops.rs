@@ -14,6 +14,8 @@ use crate::config::{Config, Role};
 
 /// How often it is written down when tokens were last used.
 const USAGE_EVERY: Duration = Duration::from_secs(10);
+/// How often it is seen to that others can tell whether this process lives.
+const ALIVE_EVERY: Duration = Duration::from_secs(2);
 /// How often frames are looked for that the bus has lost.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often it is noted which frames were published.
@@ -29,6 +31,7 @@ impl Node {
     pub(crate) fn spawn_loops(&self, config: &Config, stop: &CancellationToken) {
         self.bus.spawn_loops(&self.tasks, &self.metrics, stop);
         self.spawn_clock(stop);
+        self.spawn_alive(stop);
         self.spawn_usage(stop);
         self.spawn_depths(config.metrics.sample, stop);
         self.spawn_frames(stop);
@@ -43,6 +46,12 @@ impl Node {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         let beat = Beat::new("clock", SYNC_EVERY, self, stop);
         self.tasks.spawn(beat.run(async move || clock.sync(as_database(&store)).await));
+    }
+
+    fn spawn_alive(&self, stop: &CancellationToken) {
+        let (store, clock, owner) = (self.store.clone(), self.clock.clone(), self.owner);
+        let beat = Beat::new("process.alive", ALIVE_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || store.keep_process(owner, clock.now()).await));
     }
 
     fn spawn_sweeper(&self, every: Duration, stop: &CancellationToken) {

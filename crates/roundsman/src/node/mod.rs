@@ -71,6 +71,7 @@ pub(crate) struct Node {
     pub(crate) new_admin_token: Option<String>,
     pub(crate) tasks: TaskTracker,
     roles: Roles,
+    owner: LeaseOwner,
 }
 
 impl Node {
@@ -137,6 +138,7 @@ impl Node {
             new_admin_token: admin.made,
             tasks,
             roles: config.server.roles.clone(),
+            owner,
         })
     }
 

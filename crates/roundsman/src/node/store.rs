@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use roundsman_core::jobs::KindCatalog;
 use roundsman_core::ports::Store;
-use roundsman_store::postgres::{PostgresOptions, PostgresStore};
+use roundsman_store::postgres::{PostgresOptions, PostgresStore, ProcessLock};
 use roundsman_store::sqlite::{self, SqliteOptions, SqliteStore};
 use secrecy::ExposeSecret;
 
@@ -51,6 +51,11 @@ pub(crate) async fn open_store(
                 statement_timeout: database.statement_max,
                 // A call may be several statements, and its answer may be lost on the way.
                 call_timeout: database.statement_max + database.connect_max,
+                process_lock: if database.process_lock {
+                    ProcessLock::Held
+                } else {
+                    ProcessLock::Off
+                },
                 ..PostgresOptions::new(postgres_config(url.expose_secret())?)
             };
             let store = PostgresStore::connect(options, catalog)

@@ -150,6 +150,7 @@ macro_rules! for_each_conformance_case {
             process {
                 every_start_has_a_mark_of_its_own
                 a_new_process_takes_over_only_from_the_dead
+                what_a_process_that_is_gone_has_held_is_taken_before_its_time
             }
             bots {
                 a_reservation_is_written_with_all_it_brings

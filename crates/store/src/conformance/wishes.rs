@@ -23,6 +23,7 @@ pub const BOB: UserId = UserId::new(2);
 
 /// The lease of every claim, unless a case says otherwise.
 pub(super) const TTL: Duration = Duration::from_secs(300);
+pub(super) const MICROSECOND: Duration = Duration::from_micros(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 

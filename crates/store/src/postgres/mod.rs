@@ -7,6 +7,7 @@
 //!   wait instead of deadlocking; what still collides is repeated, at most a few times;
 //! - what a rule decides is decided by `roundsman_core` between the statements of a transaction.
 
+mod alive;
 mod bots;
 mod check;
 mod columns;
@@ -36,6 +37,7 @@ use roundsman_core::failpoint;
 use roundsman_core::jobs::KindCatalog;
 use roundsman_core::ports::{Database, StoreError};
 
+use self::alive::Alive;
 use self::error::Failure;
 use self::pool::{Operation, Pool};
 use self::session::Session;
@@ -59,6 +61,17 @@ pub struct PostgresOptions {
     /// How long we wait for the answer to a whole call, should the server fall silent.
     pub call_timeout: Duration,
     pub durability: Durability,
+    pub process_lock: ProcessLock,
+}
+
+/// How others learn that this process is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProcessLock {
+    /// It holds a lock that ends with it.
+    #[default]
+    Held,
+    /// Its leases end. For a database behind a pooler that shares sessions.
+    Off,
 }
 
 /// What a successful write promises.
@@ -82,6 +95,7 @@ impl PostgresOptions {
             lock_timeout: Duration::from_secs(2),
             call_timeout: Duration::from_secs(20),
             durability: Durability::Full,
+            process_lock: ProcessLock::Held,
         }
     }
 }
@@ -90,6 +104,7 @@ impl PostgresOptions {
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: Pool,
+    alive: Alive,
     catalog: Arc<KindCatalog>,
     description: String,
 }
@@ -102,7 +117,8 @@ impl PostgresStore {
     ) -> Result<Self, StoreError> {
         let pool = Pool::new(&options)?;
         let server = schema::prepare(&pool).await?;
-        Ok(PostgresStore { pool, catalog, description: format!("postgresql {server}") })
+        let alive = Alive::new(&options)?;
+        Ok(PostgresStore { pool, alive, catalog, description: format!("postgresql {server}") })
     }
 
     /// Runs an operation that writes. `place` is where a test may end the process: after the
@@ -133,6 +149,7 @@ impl Database for PostgresStore {
     }
 
     async fn close(&self) {
+        self.alive.close().await;
         // Calls under way keep their connections until they are done.
         self.pool.close();
     }

@@ -1,5 +1,6 @@
 //! What the conformance suite cannot look at: plans, starts that race, servers that misbehave.
 
+mod alive;
 mod beats;
 mod faults;
 mod plans;

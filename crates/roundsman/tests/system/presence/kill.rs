@@ -12,17 +12,20 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures_util::future::try_join_all;
 use roundsman_core::failpoint;
-use roundsman_testkit::env;
+use roundsman_core::ports::PROCESS_GONE_AFTER;
+use roundsman_testkit::daily::{Fault, FaultRule, Guest, Route};
 use roundsman_testkit::process::ServerOptions;
+use roundsman_testkit::{env, eventually};
 use tokio_util::sync::CancellationToken;
 
 use self::chores::Chores;
 use super::churn::Churn;
+use super::door::Door;
 use super::meeting::Meeting;
-use super::place::{EMPTY_GRACE, PresenceSite};
+use super::place::{EMPTY_GRACE, PresenceSite, breathe};
 use super::record::{Visits, check_counts, wait_true};
 use crate::bots::place::was_killed;
-use crate::site::{Backend, Node};
+use crate::site::{Backend, Node, SOON, Stopwatch};
 
 const PREFIX: &str = "store.presence_";
 
@@ -44,6 +47,11 @@ const CHAINS: [&[(&str, usize)]; 2] = [
 ];
 
 const ROOMS: [&str; 3] = ["churn-1", "churn-2", "churn-3"];
+const SWEEP: &str = "ROUNDSMAN_JOBS_SWEEP_SECS";
+const ANSWERS_IN: Duration = Duration::from_secs(1);
+/// Longer than two sweeps, beyond what it takes to be given up.
+const STANDS_STILL: Duration = Duration::from_secs(3);
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 const ROUNDS_FULL: usize = 10;
 const DIES_WITHIN: Duration = Duration::from_secs(60);
 const LOG_LINES_SHOWN: usize = 40;
@@ -58,6 +66,62 @@ async fn sqlite_knows_who_is_there_wherever_it_is_killed() {
 #[tokio::test]
 async fn postgres_knows_who_is_there_wherever_a_server_is_killed() {
     kill_everywhere(Backend::Postgres).await.unwrap();
+}
+
+/// R-5: the node that looks is killed. Its lease lasts two minutes, and the other node does not wait
+/// for that; while it only stands still, nobody takes anything from it.
+#[tokio::test]
+async fn another_node_takes_up_the_look_of_one_that_was_killed() {
+    async fn run() -> Result<()> {
+        let mut site = PresenceSite::new(Backend::Postgres).await?;
+        let door = Door::open().await?;
+        site.events_go_to(door.url());
+        let options = site.options().env("ROUNDSMAN_DAILY_REQUEST_SECS_MAX", "60");
+        let mut first = site.start(options.env(SWEEP, "1")).await?;
+        door.leads_to([first.base_url()]);
+        let mut meeting = site.meeting_of(ROOMS[0], &["ada"]).await?;
+        site.subscribe().await?;
+
+        // It asks who is there, and stands still before it hears the answer.
+        let looks = site.looks();
+        site.daily.add_fault(FaultRule::times(Route::RoomPresence, Fault::Slow(ANSWERS_IN), 1));
+        site.daily.join(ROOMS[0], Guest::named("bob"));
+        eventually(SOON, async || (site.looks() > looks).then_some(())).await.context("no look")?;
+        first.sigstop()?;
+        let holder = format!("node-{}-", first.pid()?);
+        let other = site.start(site.options_beside().env(SWEEP, "1")).await?;
+        door.leads_to([other.base_url()]);
+        meeting.user = meeting.user.at(&other.base_url())?;
+        breathe(PROCESS_GONE_AFTER + STANDS_STILL).await;
+        let (worker, left_secs) = look_held(&site).await?.context("nobody looks any more")?;
+        ensure!(worker.starts_with(&holder), "{worker} took the look of one that lives");
+
+        let watch = Stopwatch::start();
+        first.kill_9().await?;
+        eventually(TAKEN_WITHIN, async || {
+            let looks = look_held(&site).await.ok()?;
+            looks.is_none_or(|(worker, _)| !worker.starts_with(&holder)).then_some(())
+        })
+        .await
+        .context("its look was not taken up")?;
+        meeting.wait_inside(&site.daily.present(ROOMS[0])).await?;
+        ensure!(watch.elapsed() <= TAKEN_WITHIN, "after {:?}", watch.elapsed());
+        ensure!(left_secs > TAKEN_WITHIN.as_secs(), "its lease was over: {left_secs} s");
+        check_counts(&site.books().await?).await?;
+        wait_true(&site, &[meeting], Visits::All).await?;
+        site.end(vec![other]).await
+    }
+    run().await.unwrap();
+}
+
+/// Who looks at a room, and how many seconds are left of the lease.
+async fn look_held(site: &PresenceSite) -> Result<Option<(String, u64)>> {
+    let sql = "SELECT worker || ' ' || extract(epoch FROM lease_until - clock_timestamp())::bigint \
+               FROM job_running WHERE kind = 'presence.poll'";
+    let rows = site.books().await?.rows(sql).await?;
+    let Some(held) = rows.first().and_then(|row| row[0].as_deref()) else { return Ok(None) };
+    let (worker, left_secs) = held.split_once(' ').context("no time")?;
+    Ok(Some((worker.to_owned(), left_secs.parse()?)))
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod claim;
 mod copy;
 mod depths;
 mod enqueue;
+mod gone;
 mod heartbeat;
 mod landing;
 mod process;
@@ -18,7 +19,7 @@ pub(super) use enqueue::write_wishes;
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{Job, JobId, RunningJob, Settle, Settled};
+use roundsman_core::jobs::{Job, JobId, LeaseOwner, RunningJob, Settle, Settled};
 use roundsman_core::ports::{
     CancelAnswer, ClaimAnswer, ClaimRequest, EnqueueAnswer, EnqueueRequest, Heartbeat,
     HeartbeatAnswer, JobStore, KindDepth, ListFilter, ListPage, ProcessStart, PruneReport,
@@ -75,6 +76,13 @@ impl JobStore for PostgresStore {
 
     async fn begin_process(&self, _: u64, _: Timestamp) -> Result<ProcessStart, StoreError> {
         self.change("store.begin_process", &process::BeginProcess).await
+    }
+
+    async fn keep_process(&self, owner: LeaseOwner, now: Timestamp) -> Result<(), StoreError> {
+        match owner {
+            LeaseOwner::Process(number) => self.alive.keep(&self.pool, number, now).await,
+            LeaseOwner::Outside => Ok(()),
+        }
     }
 
     async fn cancel(

@@ -11,6 +11,7 @@ use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
 use crate::postgres::types::Time;
+use tokio_postgres::Row;
 
 /// How long a sweep waits for whoever holds the row of a silent job.
 const PATIENCE: &str = "SET LOCAL lock_timeout = '250ms'";
@@ -93,6 +94,9 @@ SELECT EXISTS (
             OR $2::timestamptz + least(lease_ttl_us, $3::bigint) * interval '1 microsecond' <= $1))
     OR EXISTS (SELECT FROM roundsman.job_running WHERE deadline_at < $1)";
 
+/// A job that was taken from its holder, and how it ended.
+pub(super) type Rescued = (JobId, KindName, JobState);
+
 pub(super) struct Sweep<'a> {
     pub(super) request: SweepRequest,
     pub(super) catalog: &'a KindCatalog,
@@ -104,8 +108,10 @@ impl Operation for Sweep<'_> {
 
     async fn run(&self, session: &mut Session) -> Result<SweepReport, Failure> {
         let rows_max = i64::from(self.request.rows_max);
+        let mut rescued = self.take_from_the_gone(session, rows_max).await?;
+        let rest = rows_max - i64::try_from(rescued.len()).unwrap_or(rows_max);
         session.begin();
-        let mut rescued = self.take(session, &SKIPPING, rows_max).await?;
+        rescued.extend(self.take(session, &SKIPPING, rest).await?);
         session.commit().await?;
         let rest = rows_max - i64::try_from(rescued.len()).unwrap_or(rows_max);
         if rest > 0 {
@@ -131,7 +137,7 @@ impl Sweep<'_> {
         &self,
         session: &mut Session,
         rows_max: i64,
-    ) -> Result<Vec<(JobId, KindName, JobState)>, Failure> {
+    ) -> Result<Vec<Rescued>, Failure> {
         if !self.any_left(session).await? {
             return Ok(Vec::new());
         }
@@ -147,8 +153,8 @@ impl Sweep<'_> {
         session: &mut Session,
         manner: &Manner,
         rows_max: i64,
-    ) -> Result<Vec<(JobId, KindName, JobState)>, Failure> {
-        let SweepRequest { serving_since, jitter, .. } = self.request;
+    ) -> Result<Vec<Rescued>, Failure> {
+        let serving_since = self.request.serving_since;
         let now = Time(self.now);
         // A holder that is both silent and over its deadline is taken for dead.
         let expired = session
@@ -156,11 +162,21 @@ impl Sweep<'_> {
             .await?;
         let rest = rows_max - i64::try_from(expired.len()).unwrap_or(rows_max);
         let overdue = session.query(manner.overdue, &[&now, &rest]).await?;
-        let mut kinds: Vec<(JobId, KindName)> = Vec::new();
-        let mut dispositions = Vec::new();
         let expired = expired.iter().map(|row| (row, Rescue::LeaseExpired));
         let overdue = overdue.iter().map(|row| (row, Rescue::DeadlineExceeded));
-        for (row, why) in expired.chain(overdue) {
+        self.rescue(session, expired.chain(overdue)).await
+    }
+
+    /// Lets jobs that were taken from their holders wait again, or end.
+    pub(super) async fn rescue<'a>(
+        &self,
+        session: &mut Session,
+        taken: impl Iterator<Item = (&'a Row, Rescue)>,
+    ) -> Result<Vec<Rescued>, Failure> {
+        let jitter = self.request.jitter;
+        let mut kinds: Vec<(JobId, KindName)> = Vec::new();
+        let mut dispositions = Vec::new();
+        for (row, why) in taken {
             let job = columns::running(row)?;
             let retry = self.catalog.retry(&job.facts.kind);
             kinds.push((job.facts.id, job.facts.kind.clone()));

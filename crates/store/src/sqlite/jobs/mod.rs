@@ -17,7 +17,7 @@ mod sweep;
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{Job, JobId, RunningJob, Settle, Settled};
+use roundsman_core::jobs::{Job, JobId, LeaseOwner, RunningJob, Settle, Settled};
 use roundsman_core::ports::{
     CancelAnswer, ClaimAnswer, ClaimRequest, EnqueueAnswer, EnqueueRequest, Heartbeat,
     HeartbeatAnswer, JobStore, KindDepth, ListFilter, ListPage, ProcessStart, PruneReport,
@@ -83,6 +83,11 @@ impl JobStore for SqliteStore {
             process::begin_process(conn, catalog, jitter, now)
         })
         .await
+    }
+
+    /// Nobody else can have the file while this process lives.
+    async fn keep_process(&self, _: LeaseOwner, _: Timestamp) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn cancel(

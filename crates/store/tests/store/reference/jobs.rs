@@ -114,6 +114,10 @@ impl JobStore for Reference {
         Ok(ProcessStart { owner, rescued: u32::try_from(dead.len()).unwrap_or(u32::MAX) })
     }
 
+    async fn keep_process(&self, _: LeaseOwner, _: Timestamp) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn cancel(
         &self,
         scope: Scope,

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use roundsman_core::Timestamp;
 use roundsman_core::effects::Effects;
 use roundsman_core::jobs::{
-    CancelCause, FinishedState, Job, JobError, JobId, LeaseRef, NewJob, Outcome, RunningJob,
-    Settle, Settled,
+    CancelCause, FinishedState, Job, JobError, JobId, LeaseOwner, LeaseRef, NewJob, Outcome,
+    RunningJob, Settle, Settled,
 };
 use roundsman_core::ports::{
     CancelAnswer, ClaimAnswer, ClaimRequest, EnqueueAnswer, EnqueueRequest, Enqueued, Heartbeat,
@@ -220,6 +220,10 @@ impl<S: JobStore> JobStore for Buggy<S> {
 
     async fn begin_process(&self, jitter: u64, now: Timestamp) -> Result<ProcessStart, StoreError> {
         self.inner.begin_process(jitter, now).await
+    }
+
+    async fn keep_process(&self, owner: LeaseOwner, now: Timestamp) -> Result<(), StoreError> {
+        self.inner.keep_process(owner, now).await
     }
 
     async fn cancel(

@@ -1,0 +1,1 @@
+-- An embedded database belongs to one process, so nobody has to find out whether others live.
