@@ -1,6 +1,7 @@
 //! What measurements share: the real server as a process, a database with meetings in it, a client
 //! that costs little, figures and how they are shown.
 
+pub mod apart;
 pub mod http;
 pub mod machine;
 pub mod meetings;

@@ -164,8 +164,10 @@ async fn measure(args: &Args, contender: &Contender) -> anyhow::Result<[f64; COL
     let most = if class.is_durable() { count } else { usize::MAX };
     let requests = events.make(whole(rate * f64::from(args.secs)).clamp(1, most));
     let before = running.answered().await?;
-    let sent =
-        tokio::task::spawn_blocking(move || steady::send(&address, connections, &requests, rate));
+    let others = running.others().await?;
+    let sent = tokio::task::spawn_blocking(move || {
+        steady::send(&address, connections, &requests, rate, &others)
+    });
     let half = sent.await.context("clients")??;
     let soon = match (before, running.answered().await?) {
         (Some((all_before, soon_before)), Some((all, soon))) => {

@@ -97,6 +97,14 @@ impl Running {
         }
     }
 
+    /// Processes that work for what is measured and were not started by this one.
+    pub(crate) async fn others(&self) -> anyhow::Result<Vec<u32>> {
+        let Running::Roundsman(node) = self else { return Ok(Vec::new()) };
+        let Some(client) = node.place.postgres().await? else { return Ok(Vec::new()) };
+        let rows = client.query("SELECT pid FROM pg_stat_activity", &[]).await?;
+        rows.iter().map(|row| Ok(u32::try_from(row.get::<_, i32>(0))?)).collect()
+    }
+
     /// Of what was asked so far: answers, and those that took no more than a millisecond from the head
     /// of the request to the answer, by the server's own clock. Others do not tell.
     pub(crate) async fn answered(&self) -> anyhow::Result<Option<(f64, f64)>> {

@@ -1,58 +1,101 @@
 //! A fixed rate, whatever the answers take: each request is due at its time, and its latency counts
 //! from then, so that a server that falls behind cannot hide it.
 //!
-//! Each connection is a thread that waits for the kernel: the timers of an asynchronous runtime are
-//! a millisecond coarse, which is more than what is measured here.
+//! The clients are one thread that never sleeps: it looks at the clock and at its connections, by turns.
+//! So nothing waits for a timer or for a thread to be woken, and the thread has a processor of its own
+//! while it measures. A request goes to the connection that has been free for the longest time; if
+//! none is, it waits for one.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use bench_support::apart::Apart;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
 use roundsman_core::ports::Clock;
 use roundsman_engine::clock::DatabaseClock;
 
 use crate::load::Load;
 
-/// Until then all threads are there.
 const BEGIN_AFTER: Duration = Duration::from_millis(100);
-const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Nothing takes longer than this, whatever the rate.
+const LATE_MAX: Duration = Duration::from_secs(60);
 /// No answer is longer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
+/// `others` are processes that belong to the server and not to this process.
 pub(crate) fn send(
     address: &str,
     connections: usize,
     requests: &[Vec<u8>],
     per_second: f64,
+    others: &[u32],
 ) -> anyhow::Result<Load> {
-    let mut lines = Vec::new();
-    for _ in 0..connections {
-        lines.push(Line::open(address)?);
+    let _apart = Apart::stand(others)?;
+    Client::open(address, connections)?.send(requests, per_second)
+}
+
+struct Client {
+    poll: Poll,
+    lines: Vec<Line>,
+    /// Those without a request, the one that is so for the longest time first.
+    free: VecDeque<usize>,
+    clock: DatabaseClock,
+    latencies: Vec<Duration>,
+}
+
+impl Client {
+    fn open(address: &str, connections: usize) -> anyhow::Result<Client> {
+        let poll = Poll::new()?;
+        let mut lines = Vec::new();
+        for number in 0..connections {
+            let stream = std::net::TcpStream::connect(address).context("cannot connect")?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let mut stream = TcpStream::from_std(stream);
+            poll.registry().register(&mut stream, Token(number), Interest::READABLE)?;
+            lines.push(Line { stream, answer: vec![0; ANSWER_BYTES_MAX], read: 0, due: None });
+        }
+        let free = (0..connections).collect();
+        Ok(Client { poll, lines, free, clock: DatabaseClock::start(), latencies: Vec::new() })
     }
-    let clock = DatabaseClock::start();
-    let (clock, started) = (&clock, clock.monotonic() + BEGIN_AFTER);
-    let latencies = std::thread::scope(|scope| {
-        let send_lane = move |(lane, mut line): (usize, Line)| {
-            scope.spawn(move || {
-                let mut latencies = Vec::new();
-                for (place, request) in requests.iter().skip(lane).step_by(connections).enumerate()
-                {
-                    let due = started + due_after(lane + place * connections, per_second);
-                    wait_until(clock, due);
-                    line.call(request)?;
-                    latencies.push(clock.monotonic().saturating_sub(due));
-                }
-                anyhow::Ok(latencies)
-            })
-        };
-        let threads: Vec<_> = lines.into_iter().enumerate().map(send_lane).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, anyhow::Result<Vec<Duration>>>| {
-            thread.join().ok().context("a client has panicked")?
-        };
-        threads.into_iter().map(join).collect::<anyhow::Result<Vec<_>>>()
-    })?;
-    Ok(Load::new(latencies, clock.monotonic().saturating_sub(started)))
+
+    fn send(mut self, requests: &[Vec<u8>], per_second: f64) -> anyhow::Result<Load> {
+        let mut events = Events::with_capacity(self.lines.len());
+        let started = self.clock.monotonic() + BEGIN_AFTER;
+        let late = started + due_after(requests.len(), per_second) + LATE_MAX;
+        let mut requests = requests.iter().zip(0..);
+        let mut next = requests.next();
+        while next.is_some() || self.free.len() < self.lines.len() {
+            let now = self.clock.monotonic();
+            ensure!(now < late, "answers do not come");
+            if let Some((request, number)) = next
+                && now >= started + due_after(number, per_second)
+                && let Some(free) = self.free.pop_front()
+            {
+                self.lines[free].begin(request, started + due_after(number, per_second))?;
+                next = requests.next();
+            }
+            self.poll.poll(&mut events, Some(Duration::ZERO))?;
+            for event in &events {
+                self.hear(event.token().0)?;
+            }
+        }
+        let took = self.clock.monotonic().saturating_sub(started);
+        Ok(Load::new(vec![self.latencies], took))
+    }
+
+    fn hear(&mut self, number: usize) -> anyhow::Result<()> {
+        let line = &mut self.lines[number];
+        if line.is_answered()? {
+            let due = line.due.take().context("an answer that nobody has asked for")?;
+            self.latencies.push(self.clock.monotonic().saturating_sub(due));
+            self.free.push_back(number);
+        }
+        Ok(())
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a measurement has fewer than 2^52 requests")]
@@ -60,53 +103,44 @@ fn due_after(number: usize, per_second: f64) -> Duration {
     Duration::from_secs_f64(number as f64 / per_second)
 }
 
-fn wait_until(clock: &DatabaseClock, due: Duration) {
-    loop {
-        let early = due.saturating_sub(clock.monotonic());
-        if early.is_zero() {
-            return;
-        }
-        std::thread::park_timeout(early);
-    }
-}
-
 /// A connection that is kept open.
 struct Line {
     stream: TcpStream,
     answer: Vec<u8>,
+    /// Bytes of the answer that are there.
+    read: usize,
+    /// When the request was due that is not answered yet.
+    due: Option<Duration>,
 }
 
 impl Line {
-    fn open(address: &str) -> anyhow::Result<Line> {
-        let stream = TcpStream::connect(address).context("cannot connect")?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(ANSWER_MAX))?;
-        Ok(Line { stream, answer: vec![0; ANSWER_BYTES_MAX] })
-    }
-
-    /// Sends a request and waits for the whole answer, which must be good.
-    fn call(&mut self, request: &[u8]) -> anyhow::Result<()> {
-        self.stream.write_all(request)?;
-        let mut read = 0;
-        let length = loop {
-            read += self.read_more(read)?;
-            if let Some(length) = answer_length(&self.answer[..read])? {
-                break length;
-            }
-        };
-        while read < length {
-            read += self.read_more(read)?;
-        }
-        let answer = &self.answer[..length];
-        ensure!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(answer));
+    /// A request is far smaller than what the kernel takes from a connection that is idle.
+    fn begin(&mut self, request: &[u8], due: Duration) -> anyhow::Result<()> {
+        let written = self.stream.write(request).context("cannot send")?;
+        ensure!(written == request.len(), "a request was not taken in one piece");
+        self.due = Some(due);
         Ok(())
     }
 
-    fn read_more(&mut self, read: usize) -> anyhow::Result<usize> {
-        match self.stream.read(&mut self.answer[read..])? {
-            0 => bail!("the server closed the connection, or its answer is too long"),
-            more => Ok(more),
+    /// Reads what there is. Whether that is the whole answer, which must be good.
+    fn is_answered(&mut self) -> anyhow::Result<bool> {
+        loop {
+            match self.stream.read(&mut self.answer[self.read..]) {
+                Ok(0) => bail!("the server closed the connection, or its answer is too long"),
+                Ok(more) => self.read += more,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error).context("cannot read"),
+            }
         }
+        let Some(length) = answer_length(&self.answer[..self.read])? else { return Ok(false) };
+        if self.read < length {
+            return Ok(false);
+        }
+        let answer = &self.answer[..self.read];
+        ensure!(self.read == length, "more than an answer: {}", String::from_utf8_lossy(answer));
+        ensure!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(answer));
+        self.read = 0;
+        Ok(true)
     }
 }
 
