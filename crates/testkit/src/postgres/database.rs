@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 use tokio_util::task::TaskTracker;
 
@@ -10,6 +11,11 @@ use crate::env;
 
 /// The advisory lock under which templates are made ("rtmp" in ASCII).
 const TEMPLATE_LOCK: i64 = 0x7274_6d70;
+
+/// Copies files, and not their pages through the log: on a server that keeps nothing on disk that is
+/// several times as fast. Before PostgreSQL 15 there was no other way, and no word for it.
+const STRATEGY: &str = "SELECT CASE WHEN current_setting('server_version_num')::integer >= 150000
+                             THEN ' STRATEGY FILE_COPY' ELSE '' END";
 
 /// A database that nobody else uses. Dropped, with its connections, when this is.
 #[derive(Debug)]
@@ -39,8 +45,12 @@ impl TestDatabase {
         F: AsyncFnOnce(&str) -> Result<()>,
     {
         let server_url = env::postgres_url()?;
-        ensure_template(&server_url, name, prepare).await?;
-        Self::clone_of(&server_url, name).await
+        let server = connect(&server_url).await?;
+        // Nearly always it is there, and nobody has to wait for anybody.
+        if !exists(&server, name).await? {
+            ensure_template(&server_url, name, prepare).await?;
+        }
+        Self::clone_with(&server, &server_url, name).await
     }
 
     pub fn name(&self) -> &str {
@@ -63,16 +73,24 @@ impl TestDatabase {
     }
 
     async fn clone_of(server_url: &str, template: &str) -> Result<Self> {
+        Self::clone_with(&connect(server_url).await?, server_url, template).await
+    }
+
+    async fn clone_with(server: &Client, server_url: &str, template: &str) -> Result<Self> {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
-        let server = connect(server_url).await?;
-        // A killed process of the same number may have left one behind.
-        server.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
-        server
-            .batch_execute(&format!("CREATE DATABASE {name} TEMPLATE \"{template}\""))
-            .await
-            .with_context(|| format!("cannot make a database from {template}"))?;
+        let strategy: String = server.query_one(STRATEGY, &[]).await?.get(0);
+        let create = format!("CREATE DATABASE {name} TEMPLATE \"{template}\"{strategy}");
+        let mut created = server.batch_execute(&create).await;
+        if let Err(error) = &created
+            && error.code() == Some(&SqlState::DUPLICATE_DATABASE)
+        {
+            // A killed process of the same number has left one behind.
+            server.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
+            created = server.batch_execute(&create).await;
+        }
+        created.with_context(|| format!("cannot make a database from {template}"))?;
         Ok(TestDatabase { server_url: server_url.to_owned(), name })
     }
 }
@@ -104,8 +122,7 @@ where
     let server = connect(server_url).await?;
     // Held until this connection closes, so that others wait for the template instead of making it.
     server.execute("SELECT pg_advisory_lock($1)", &[&TEMPLATE_LOCK]).await?;
-    let there = "SELECT 1 FROM pg_database WHERE datname = $1";
-    if server.query_opt(there, &[&name]).await?.is_some() {
+    if exists(&server, name).await? {
         return Ok(());
     }
     let draft = format!("{name}_draft");
@@ -119,6 +136,11 @@ where
     let renamed = format!("ALTER DATABASE \"{draft}\" RENAME TO \"{name}\"");
     server.batch_execute(&renamed).await?;
     Ok(())
+}
+
+async fn exists(server: &Client, name: &str) -> Result<bool> {
+    let there = "SELECT 1 FROM pg_database WHERE datname = $1";
+    Ok(server.query_opt(there, &[&name]).await?.is_some())
 }
 
 async fn terminate_backends(server: &Client, database: &str) -> Result<usize> {
