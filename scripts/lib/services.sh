@@ -14,7 +14,8 @@ readonly PORT_COUNT=12000
 # Starts both servers and exports where they are. Sets RUN_DIR.
 start_services() {
     POSTGRES_BIN=$(find_postgres_bin) || die "initdb not found"
-    RUN_DIR=$(mktemp -d "${TMPDIR:-/tmp}/roundsman-run.XXXXXX")
+    # Short, because Podman takes no folder of more than 50 characters for what it runs.
+    RUN_DIR=$(mktemp -d "${TMPDIR:-/tmp}/roundsman.XXXXXX")
     # Folders that the postgres user must be able to reach; tests put their own clusters in tmp.
     chmod 755 "$RUN_DIR"
     mkdir -m 1777 "$RUN_DIR/tmp"
