@@ -15,6 +15,7 @@ mod producer;
 mod redis_faults;
 mod redis_look;
 mod room;
+mod scene;
 mod secrets;
 mod shutdown;
 mod stalled;

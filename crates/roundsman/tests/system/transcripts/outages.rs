@@ -3,14 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use roundsman_testkit::postgres::StopMode;
 use roundsman_testkit::{PostgresServer, RedisServer, TestDatabase, eventually};
-use tokio_util::sync::CancellationToken;
 
-use super::heard::Listener;
 use super::producer::Producer;
-use super::redis_faults::{NEVER_SECS, rebuilt};
 use super::redis_look::{GroupState, RedisLook};
-use super::room::{Room, with_settings};
-use crate::bots::place::BotSite;
+use super::room::Room;
+use super::scene::{Scene, speak_during};
 use crate::bots::user::User;
 use crate::site::SOON;
 
@@ -25,15 +22,9 @@ async fn entries_wait_for_a_database_that_is_away() {
         let mut cluster = PostgresServer::start().await?;
         let redis = RedisServer::start().await?;
         let database = TestDatabase::create_on(&cluster.url()).await?;
-        let site = BotSite::on_redis(database, &redis.url())?;
-        let options = with_settings(site.options())
-            .env("ROUNDSMAN_TRANSCRIPTS_STABLE_AFTER_SECS", NEVER_SECS);
-        let mut node = site.site.start(options).await?;
-        let user = site.user("speaker", 1).await?;
-        let room = Room::enter(&site, &user, 1).await?;
-        let listener = Listener::start(&site.base_url(), &user, &room);
-        let look = RedisLook::new(&redis.url());
-        let producer = Producer::over_stream(&room, RedisLook::new(&redis.url())).await?;
+        let scene = Scene::on(database, &redis.url()).await?;
+        let Scene { node, look, .. } = &scene;
+        let producer = Producer::over_stream(&scene.room, RedisLook::new(&redis.url())).await?;
         for mode in [StopMode::Immediate, StopMode::Fast] {
             for _ in 0..MESSAGES_BEFORE {
                 producer.say().await?;
@@ -53,18 +44,13 @@ async fn entries_wait_for_a_database_that_is_away() {
             let unready = eventually(SOON, async || (!node.is_ready().await).then_some(()));
             unready.await.context("ready without a database")?;
             cluster.start_again().await?;
-            look.wait_quiet().await.with_context(|| format!("after {mode:?}"))?;
-            let (lines, seq) = room.read(&user).await?;
-            producer.check(&lines)?;
-            listener.check(&lines, seq).await?;
-            rebuilt(&look, &room, &lines).await?;
+            scene.check(&[&producer]).await.with_context(|| format!("after {mode:?}"))?;
             let ready = eventually(SOON, async || node.is_ready().await.then_some(()));
             ready.await.context("not ready with its database back")?;
         }
-        no_letters(&site).await?;
-        room.leave(&user).await?;
-        site.wait_no_process().await?;
-        node.stop().await
+        scene.no_letters().await?;
+        scene.room.leave(&scene.user).await?;
+        scene.end().await
     }
     run().await.unwrap();
 }
@@ -74,36 +60,15 @@ async fn entries_wait_for_a_database_that_is_away() {
 async fn a_redis_that_forgets_everything_costs_nothing_that_was_stored() {
     async fn run() -> Result<()> {
         let mut redis = RedisServer::start().await?;
-        let site = BotSite::on_redis(TestDatabase::create().await?, &redis.url())?;
-        let options = with_settings(site.options())
-            .env("ROUNDSMAN_TRANSCRIPTS_STABLE_AFTER_SECS", NEVER_SECS);
-        let mut node = site.site.start(options).await?;
-        let user = site.user("speaker", 1).await?;
-        let room = Room::enter(&site, &user, 1).await?;
-        let listener = Listener::start(&site.base_url(), &user, &room);
-        let http = Producer::over_http(&room, &site.base_url())?;
-        let stream = Producer::over_stream(&room, RedisLook::new(&redis.url())).await?;
-        let stop = CancellationToken::new();
-        let faults = async {
-            let forgotten = forget(&mut redis, &user, &room, &http, &stream).await;
-            stop.cancel();
-            forgotten
-        };
-        let (forgotten, by_http, by_stream) =
-            tokio::join!(faults, http.speak(&stop), stream.speak(&stop));
-        forgotten.and(by_http).and(by_stream)?;
-        let look = RedisLook::new(&redis.url());
-        look.wait_quiet().await?;
-        let (lines, seq) = room.read(&user).await?;
-        http.check(&lines)?;
-        stream.check(&lines)?;
-        listener.check(&lines, seq).await?;
-        rebuilt(&look, &room, &lines).await?;
-        ensure!(node.is_ready().await, "not ready after Redis came back");
-        no_letters(&site).await?;
-        room.leave(&user).await?;
-        site.wait_no_process().await?;
-        node.stop().await
+        let scene = Scene::on(TestDatabase::create().await?, &redis.url()).await?;
+        let (http, stream) = scene.producers(&redis.url()).await?;
+        let faults = forget(&mut redis, &scene.user, &scene.room, &http, &stream);
+        Box::pin(speak_during((&http, &stream), faults)).await?;
+        scene.check(&[&http, &stream]).await?;
+        ensure!(scene.node.is_ready().await, "not ready after Redis came back");
+        scene.no_letters().await?;
+        scene.room.leave(&scene.user).await?;
+        scene.end().await
     }
     run().await.unwrap();
 }
@@ -135,12 +100,5 @@ async fn forget(
         let lost: Vec<_> = before.keys().filter(|key| !after.contains_key(*key)).collect();
         ensure!(lost.is_empty(), "were there, and are gone: {lost:?}");
     }
-    Ok(())
-}
-
-async fn no_letters(site: &BotSite) -> Result<()> {
-    let page = site.admin()?.get("/ingest/dead-letters").await?.expect_status(200)?;
-    let letters = page.body["dead_letters"].as_array().context("no list")?;
-    ensure!(letters.is_empty(), "put away: {letters:?}");
     Ok(())
 }

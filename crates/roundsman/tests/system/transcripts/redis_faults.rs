@@ -1,20 +1,15 @@
 //! Redis is never the truth: emptied, restarted and stopped in the middle of what is said, it costs
 //! nothing that was acknowledged, and what others read there is there again. (T-12 to T-14)
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result, ensure};
 use redis::cmd;
 use roundsman_testkit::redis::Persistence;
 use roundsman_testkit::{RedisServer, TestDatabase, eventually};
-use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
-use super::heard::{Lines, Listener};
 use super::producer::Producer;
 use super::redis_look::{RedisLook, STREAM};
-use super::room::{Room, with_settings};
-use crate::bots::place::BotSite;
+use super::room::Room;
+use super::scene::{Scene, rebuilt, speak_during};
 use crate::bots::user::User;
 use crate::site::SOON;
 
@@ -25,55 +20,33 @@ type Entry = (String, Vec<String>);
 const MESSAGES_BETWEEN: usize = 8;
 /// Messages by HTTP while Redis stands still.
 const MESSAGES_MEANWHILE: usize = 4;
-/// Nothing becomes final within a test, so that the hash in Redis has everything.
-pub(super) const NEVER_SECS: &str = "1000";
 
 #[tokio::test]
 async fn whatever_happens_to_redis_every_word_is_there() {
     async fn run() -> Result<()> {
         let mut redis = RedisServer::start_with(Persistence::EveryWrite).await?;
-        let site = BotSite::on_redis(TestDatabase::create().await?, &redis.url())?;
-        let options = with_settings(site.options())
-            .env("ROUNDSMAN_TRANSCRIPTS_STABLE_AFTER_SECS", NEVER_SECS);
-        let mut node = site.site.start(options).await?;
-        let user = site.user("speaker", 1).await?;
-        let room = Room::enter(&site, &user, 1).await?;
-        let listener = Listener::start(&site.base_url(), &user, &room);
-        let http = Producer::over_http(&room, &site.base_url())?;
-        let stream = Producer::over_stream(&room, RedisLook::new(&redis.url())).await?;
-        let stop = CancellationToken::new();
-        let faults = async {
-            let faults = torment(&mut redis, &user, &room, &http, &stream).await;
-            stop.cancel();
-            faults
-        };
-        let (faults, by_http, by_stream) =
-            tokio::join!(faults, http.speak(&stop), stream.speak(&stop));
-        faults.and(by_http).and(by_stream)?;
+        let scene = Scene::on(TestDatabase::create().await?, &redis.url()).await?;
+        let Scene { site, user, room, listener, look, .. } = &scene;
+        let (http, stream) = scene.producers(&redis.url()).await?;
+        let faults = torment(&mut redis, user, room, &http, &stream);
+        Box::pin(speak_during((&http, &stream), faults)).await?;
 
-        let look = RedisLook::new(&redis.url());
-        look.wait_quiet().await?;
-        let (lines, seq) = room.read(&user).await?;
-        http.check(&lines)?;
-        stream.check(&lines)?;
-        listener.check(&lines, seq).await?;
-        rebuilt(&look, &room, &lines).await?;
+        let lines = scene.check(&[&http, &stream]).await?;
         redis.wipe().await?;
-        rebuilt(&look, &room, &lines).await.context("after it was emptied")?;
-        trimmed(&look, &stream).await?;
+        rebuilt(look, room, &lines).await.context("after it was emptied")?;
+        trimmed(look, &stream).await?;
 
-        let (lines, _) = room.read(&user).await?;
-        room.leave(&user).await?;
-        room.expect_final(&site, &lines).await?;
-        let (after, seq) = room.read(&user).await?;
+        let (lines, _) = room.read(user).await?;
+        room.leave(user).await?;
+        room.expect_final(site, &lines).await?;
+        let (after, seq) = room.read(user).await?;
         ensure!(after == lines, "the end changed what was said");
         listener.check(&after, seq).await?;
         let clear = eventually(SOON, async || {
             look.keys_of_meetings().await.ok().filter(Vec::is_empty).map(drop)
         });
         clear.await.context("keys are left")?;
-        site.wait_no_process().await?;
-        node.stop().await
+        scene.end().await
     }
     run().await.unwrap();
 }
@@ -113,31 +86,6 @@ async fn torment(
     spoken().await.context("after it came back")?;
     redis.drop_clients().await?;
     spoken().await.context("after connections were lost")
-}
-
-/// What others read in Redis is what is live.
-pub(super) async fn rebuilt(look: &RedisLook, room: &Room, lines: &Lines) -> Result<()> {
-    let mut said: Vec<&str> = lines.values().map(|line| &*line.text).collect();
-    said.sort_unstable();
-    let mut last = Vec::new();
-    let rebuilt = eventually(SOON, async || {
-        let hash = look.live_segments(room.id).await.ok()?;
-        let mut texts = texts_of(&hash);
-        texts.sort_unstable();
-        let same = texts == said && look.active_meetings().await.ok()? == [room.id];
-        last = texts;
-        same.then_some(())
-    });
-    let rebuilt = rebuilt.await;
-    rebuilt.with_context(|| format!("in Redis are {} of {}", last.len(), said.len()))
-}
-
-fn texts_of(hash: &BTreeMap<String, String>) -> Vec<String> {
-    let text = |value: &String| {
-        let value: Value = serde_json::from_str(value).ok()?;
-        value["text"].as_str().map(str::to_owned)
-    };
-    hash.values().filter_map(text).collect()
 }
 
 /// Somebody else reads the stream too, and has not acknowledged what they read last: nothing from
