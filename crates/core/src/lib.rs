@@ -4,6 +4,7 @@
 //! state, what happened and `now`, and returns the new state; the ports in [`ports`] are how the
 //! other crates reach time, storage and messages, and are implemented elsewhere.
 
+pub mod audits;
 pub mod bots;
 pub mod daily;
 pub mod effects;

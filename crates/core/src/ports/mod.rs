@@ -13,6 +13,7 @@ mod ingest_stream;
 mod jobs;
 mod keys;
 mod launcher;
+mod pages;
 mod presence;
 mod random;
 mod recordings;
@@ -43,6 +44,7 @@ pub use jobs::{
 };
 pub use keys::KeyStore;
 pub use launcher::{LaunchSpec, Launched, Launcher, Removed, SeenWorkload, Sighting, Unanswered};
+pub use pages::{ObserveError, ObserveErrorKind, ObserveProgress, ObserveStep, ObserveWish, Pages};
 pub use presence::{
     CommitAnswer, EndAnswer, INBOX_PAYLOAD_BYTES_MAX, InboxEvent, InboxFilter, InboxOutcome,
     LookWritten, NewInboxEvent, OpenAnswer, OpenPresence, PresenceCounts, PresenceFilter,
