@@ -49,8 +49,9 @@ const LAYERS: [&str; 4] = ["core", "store", "engine", "web"];
 const CORE_ONLY: [&str; 7] = ["daily", "effects", "failpoint", "lib", "limits", "ports", "time"];
 
 /// Which crates a crate may use. Tests may also use the testkit and, through it, anything.
-const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 10] = [
     ("core", &[]),
+    ("audit", &["core"]),
     ("bot", &[]),
     ("engine", &["core"]),
     ("store", &["core"]),

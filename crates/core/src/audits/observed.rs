@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::Timestamp;
 
+/// The `Origin` of the second request for the page. Nobody has this name.
+pub const FOREIGN_ORIGIN: &str = "https://somebody-else.invalid";
+
 /// One look at a page and what belongs to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
@@ -21,6 +24,9 @@ pub struct Observed {
     pub page: Fetched,
     /// What plain http on the same host answered, and where that led. `Missing` if port 80 is not there.
     pub plain_http: Seen<Vec<Hop>>,
+    /// What the page's headers were when it was asked for in the name of [`FOREIGN_ORIGIN`]: whether it
+    /// lets strangers read it shows only then.
+    pub foreign_origin: Seen<Headers>,
     pub robots: Seen<Fetched>,
     /// The first is `/sitemap.xml` or what robots.txt names.
     pub sitemaps: Vec<Seen<Fetched>>,
