@@ -1,6 +1,7 @@
 //! What must happen together with a state change: written in the same transaction or not at all.
 
 use crate::Timestamp;
+use crate::audits::AuditResult;
 use crate::jobs::{Json, NewJob};
 pub use crate::webhooks::WebhookEvent;
 
@@ -11,6 +12,8 @@ pub struct Effects {
     pub frames: Vec<NewFrame>,
     pub transitions: Vec<Transition>,
     pub webhooks: Vec<WebhookEvent>,
+    /// What audits have found: written with the end of their jobs.
+    pub audits: Vec<AuditResult>,
 }
 
 impl Effects {
@@ -19,6 +22,7 @@ impl Effects {
             && self.frames.is_empty()
             && self.transitions.is_empty()
             && self.webhooks.is_empty()
+            && self.audits.is_empty()
     }
 }
 

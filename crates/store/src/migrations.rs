@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!(4, "0004_presence"),
     migration!(5, "0005_recordings"),
     migration!(6, "0006_process_locks"),
+    migration!(7, "0007_audits"),
 ];
 
 /// The newest schema this program knows.

@@ -113,7 +113,7 @@ pub fn reservation_effects(record: &BotRecord, now: Timestamp) -> Effects {
         jobs: vec![supervise_wish(record, now)],
         frames: vec![frame(record, now)],
         transitions: vec![transition],
-        webhooks: Vec::new(),
+        ..Effects::default()
     };
     tell(record, None, None, Source::User, &mut effects, now);
     effects

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{
-    BotStore, EffectStore, JobStore, KeyStore, PresenceStore, RecordingStore, StoreError,
+    AuditStore, BotStore, EffectStore, JobStore, KeyStore, PresenceStore, RecordingStore, StoreError,
     TranscriptStore, UserStore, WebhookStore,
 };
 use crate::Timestamp;
@@ -37,6 +37,7 @@ pub trait Store:
     + TranscriptStore
     + PresenceStore
     + RecordingStore
+    + AuditStore
 {
 }
 
@@ -51,5 +52,6 @@ impl<T> Store for T where
         + TranscriptStore
         + PresenceStore
         + RecordingStore
+    + AuditStore
 {
 }

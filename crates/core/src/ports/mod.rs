@@ -3,6 +3,7 @@
 //! Adapters live in `store`, `bus` and `providers`; each port has one conformance suite that every
 //! adapter runs. All ports are used as `Arc<dyn Port>`.
 
+mod audits;
 mod bots;
 mod bus;
 mod clock;
@@ -25,6 +26,9 @@ mod video_rooms;
 mod webhook_sender;
 mod webhooks;
 
+pub use audits::{
+    AuditFilter, AuditStore, ChangeRecurringAnswer, CreateAuditAnswer, CreateRecurringAnswer, DueAnswer,
+};
 pub use bots::{
     Announced, AnonymiseAnswer, BeatAnswer, BotBeat, BotHappened, BotStore, BotSweep, BotTarget,
     ConfigAnswer, ConfigChange, EventAnswer, MeetingFilter, MeetingPage, MeetingRow, ReserveAnswer,
