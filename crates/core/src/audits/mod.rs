@@ -7,6 +7,7 @@
 mod address;
 mod audit;
 pub mod observed;
+pub mod robots;
 mod priority;
 mod recurring;
 mod result;
