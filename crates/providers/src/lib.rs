@@ -6,6 +6,7 @@
 //! - [`webhooks`] posts to such addresses.
 //! - [`media`] gets the files of recordings and keeps them.
 //! - [`transcriber`] hears what is said in them.
+//! - [`pages`] looks at websites.
 //!
 //! Invariants:
 //! - Every call is bounded in time and reads a bounded answer.
@@ -19,6 +20,7 @@ pub mod egress;
 mod http;
 pub mod launchers;
 pub mod media;
+pub mod pages;
 pub mod transcriber;
 pub mod unconfigured;
 mod wait;

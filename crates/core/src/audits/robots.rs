@@ -210,6 +210,7 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::RobotsAnswer::{Rules, Unavailable, Unreachable};
     use super::*;
 
     fn check(text: &str, agent: &str, allowed: &[&str], forbidden: &[&str]) {
@@ -256,7 +257,8 @@ mod tests {
 
     #[test]
     fn sitemaps_are_of_no_group_and_odd_input_does_no_harm() {
-        let text = "Sitemap: https://a.example/s.xml\nUser-agent: *\nSITEMAP:/t.xml\nDisallow: /x\n";
+        let text =
+            "Sitemap: https://a.example/s.xml\nUser-agent: *\nSITEMAP:/t.xml\nDisallow: /x\n";
         let robots = Robots::parse(text.as_bytes());
         assert_eq!(robots.sitemaps(), ["https://a.example/s.xml", "/t.xml"]);
         let odd = [&[0xff, b':', 0xff, b'\n'][..], b"user-agent\n:\n::\ndisallow: %\n%4"].concat();
@@ -264,7 +266,6 @@ mod tests {
         let long = "User-agent: *\n".to_owned() + &"Disallow: /*a*a*a*a$\n".repeat(30_000);
         assert!(Robots::parse(long.as_bytes()).allows("x", &"/a".repeat(3)));
         let statuses = [200, 301, 404, 429, 503].map(RobotsAnswer::of_status);
-        use RobotsAnswer::{Rules, Unavailable, Unreachable};
         assert_eq!(statuses, [Rules, Unavailable, Unavailable, Unavailable, Unreachable]);
     }
 }

@@ -1,6 +1,6 @@
 //! A block of addresses.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// Addresses that share their first bits, such as `10.0.0.0/8`.
@@ -16,6 +16,9 @@ pub struct Cidr {
 pub struct InvalidCidr;
 
 impl Cidr {
+    pub(super) const EVERY_V4: Cidr = Cidr { network: IpAddr::V4(Ipv4Addr::UNSPECIFIED), bits: 0 };
+    pub(super) const EVERY_V6: Cidr = Cidr { network: IpAddr::V6(Ipv6Addr::UNSPECIFIED), bits: 0 };
+
     /// An IPv4 address in the form of IPv6 is in the blocks of its IPv4 form.
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.network, address.to_canonical()) {

@@ -26,9 +26,9 @@ use tokio::time::timeout;
 pub(crate) use connect::{Route, Stream};
 pub(crate) use place::Place;
 pub(crate) use streamed::{Exchange, FileBody, StreamedCall, begin};
-pub(crate) use tls::{Tls, TlsError};
+pub(crate) use tls::{Tls, TlsError, roots};
 
-const AGENT: &str = concat!("roundsman/", env!("CARGO_PKG_VERSION"));
+pub(crate) const AGENT: &str = concat!("roundsman/", env!("CARGO_PKG_VERSION"));
 
 /// A request that is ready but for where it goes.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Hyper's errors name their cause only as a source.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -34,21 +34,7 @@ pub(crate) enum TlsError {
 impl Tls {
     /// Trusts the system's certificates and, in addition, those in `extra_pem`.
     pub(crate) fn new(extra_pem: Option<&str>) -> Result<Self, TlsError> {
-        let mut roots = RootCertStore::empty();
-        let system = rustls_native_certs::load_native_certs();
-        for error in &system.errors {
-            tracing::warn!(%error, "some of the system's certificates cannot be read");
-        }
-        roots.add_parsable_certificates(system.certs);
-        if let Some(pem) = extra_pem {
-            let before = roots.len();
-            for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                roots.add(certificate?)?;
-            }
-            if roots.len() == before {
-                return Err(TlsError::NoCertificate);
-            }
-        }
+        let roots = roots(extra_pem)?;
         // The provider is named, not installed for the whole process: others keep their choice.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -66,6 +52,26 @@ impl Tls {
         let name = ServerName::try_from(name.to_owned())?;
         Ok(TlsConnector::from(self.config.clone()).connect(name, stream).await?)
     }
+}
+
+/// The system's certificates and, in addition, those in `extra_pem`.
+pub(crate) fn roots(extra_pem: Option<&str>) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let system = rustls_native_certs::load_native_certs();
+    for error in &system.errors {
+        tracing::warn!(%error, "some of the system's certificates cannot be read");
+    }
+    roots.add_parsable_certificates(system.certs);
+    if let Some(pem) = extra_pem {
+        let before = roots.len();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            roots.add(certificate?)?;
+        }
+        if roots.len() == before {
+            return Err(TlsError::NoCertificate);
+        }
+    }
+    Ok(roots)
 }
 
 impl fmt::Debug for Tls {

@@ -145,7 +145,7 @@ mod tests {
 
     fn most_within(sent: &[Duration], within: Duration) -> usize {
         let from = |start: &Duration| {
-            sent.iter().filter(|at| (*start..*start + within).contains(at)).count()
+            sent.iter().filter(|at| (*start..*start + within).contains(*at)).count()
         };
         sent.iter().map(from).max().unwrap_or(0)
     }
