@@ -6,6 +6,8 @@ use std::time::Duration;
 use roundsman_core::Timestamp;
 use roundsman_core::ports::Clock;
 
+use crate::real_time;
+
 /// A clock that stands still until it is moved. Shared as `Arc<ManualClock>`.
 #[derive(Debug)]
 pub struct ManualClock {
@@ -62,6 +64,29 @@ impl Clock for ManualClock {
 
     fn monotonic(&self) -> Duration {
         self.with(|hands| hands.monotonic)
+    }
+}
+
+/// A clock that goes by itself, for what measures how long something takes. Its date is not today's.
+#[derive(Debug)]
+pub struct RealClock {
+    began: real_time::Instant,
+    wall: Timestamp,
+}
+
+impl Default for RealClock {
+    fn default() -> Self {
+        RealClock { began: real_time::now(), wall: ManualClock::default().now() }
+    }
+}
+
+impl Clock for RealClock {
+    fn now(&self) -> Timestamp {
+        self.wall + self.monotonic()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.began.elapsed()
     }
 }
 

@@ -24,8 +24,9 @@ pub mod random;
 mod real_time;
 pub mod redis;
 pub mod s3;
+pub mod site;
 
-pub use clock::ManualClock;
+pub use clock::{ManualClock, RealClock};
 pub use daily::DailyStandIn;
 pub use eventually::eventually;
 pub use http::JsonClient;
@@ -37,3 +38,4 @@ pub use proxy::FaultProxy;
 pub use random::SeededRandom;
 pub use redis::RedisServer;
 pub use s3::{S3Account, S3Fault, S3StandIn};
+pub use site::TestSite;

@@ -1,0 +1,2 @@
+// Nothing that the page needs in order to be read.
+document.documentElement.dataset.ready = 'yes';

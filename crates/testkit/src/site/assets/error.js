@@ -1,0 +1,2 @@
+console.error('the bakery is on fire');
+throw new Error('no bread today');
