@@ -4,9 +4,25 @@
 //! panic or work without bound. The same [`Observed`](roundsman_core::audits::observed::Observed) always
 //! gives the same [`Verdict`], and the same verdict the same report.
 
+mod accessibility;
+mod best_practices;
 mod compare;
+mod css;
+mod dom;
+mod facts;
+mod finding;
+mod hosts;
 mod judge;
+mod mobile;
+mod original;
+mod page;
+mod performance;
 mod report;
+mod search;
+mod security;
+#[cfg(test)]
+mod tests;
+mod text;
 mod verdict;
 
 pub use compare::{Change, Comparison, compare};

@@ -1,9 +1,26 @@
-//! What people read of a verdict.
+//! What people read of a verdict: a page, a document, a table, a plot. All of them tell the same story.
+//!
+//! Everything that came from the audited page is foreign: it is escaped where it is written, and no
+//! report loads anything or runs anything.
+
+mod html;
+mod markup;
+mod pdf;
+mod plain;
+mod sections;
+mod story;
+mod style;
+mod svg;
 
 use roundsman_core::Timestamp;
 
 use crate::compare::Comparison;
-use crate::verdict::{Category, Verdict};
+use crate::verdict::Category;
+
+pub use html::report_html;
+pub use pdf::report_pdf;
+pub use plain::report_text;
+pub use svg::history_svg;
 
 /// What a report shows beside the verdict.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,28 +37,4 @@ pub struct HistoryPoint {
     pub at: Timestamp,
     pub overall: u8,
     pub scores: Vec<(Category, u8)>,
-}
-
-pub fn report_html(verdict: &Verdict, context: &ReportContext<'_>) -> String {
-    let _ = context;
-    verdict.final_url.clone()
-}
-
-pub fn report_pdf(verdict: &Verdict, context: &ReportContext<'_>) -> Vec<u8> {
-    report_html(verdict, context).into_bytes()
-}
-
-/// A table for a terminal. `width_columns` is the terminal's.
-pub fn report_text(
-    verdict: &Verdict,
-    comparison: Option<&Comparison>,
-    width_columns: usize,
-) -> String {
-    let _ = (comparison, width_columns);
-    verdict.final_url.clone()
-}
-
-/// A plot of the scores over time, as a self-contained SVG picture.
-pub fn history_svg(points: &[HistoryPoint]) -> String {
-    points.len().to_string()
 }
