@@ -4,6 +4,7 @@
 //! structs (times already as [`Timestamp`]) and gets a checked core type, or
 //! [`StoreError::Inconsistent`] naming the column that does not say what the schema promises.
 
+pub(crate) mod audits;
 pub(crate) mod bots;
 pub(crate) mod check;
 pub(crate) mod presence;

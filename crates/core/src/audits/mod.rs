@@ -7,10 +7,10 @@
 mod address;
 mod audit;
 pub mod observed;
-pub mod robots;
 mod priority;
 mod recurring;
 mod result;
+pub mod robots;
 mod schedule;
 mod state;
 mod work;
@@ -18,7 +18,9 @@ mod work;
 pub use address::{InvalidUrl, URL_BYTES_MAX, domain_of, normal_url};
 pub use audit::{Audit, AuditId, AuditOptions, AuditReport, NewAudit, RequestKey};
 pub use priority::{AskedAudit, InvalidRule, PriorityRule, priority_of};
-pub use recurring::{Due, NewRecurring, Recurring, RecurringChange, RecurringId, change, due, first};
+pub use recurring::{
+    Due, NewRecurring, Recurring, RecurringChange, RecurringId, change, due, first,
+};
 pub use result::{AuditResult, AuditSummary, Measured, Scores};
 pub use schedule::{InvalidSchedule, Schedule};
 pub use state::{AuditState, AuditStatus, LastRun, troubles};

@@ -20,7 +20,10 @@ pub struct PriorityRule {
 enum When {
     Plan(String),
     User(UserId),
-    Domain { name: String, with_subdomains: bool },
+    Domain {
+        name: String,
+        with_subdomains: bool,
+    },
     /// Its latest audit is older than this, or there is none.
     Age(Duration),
     Recurring,
@@ -47,15 +50,15 @@ pub struct AskedAudit<'a> {
 
 impl PriorityRule {
     pub fn parse(rule: &str) -> Result<Self, InvalidRule> {
-        let wrong =
-            |problem: String| InvalidRule { rule: rule.to_owned(), problem };
+        let wrong = |problem: String| InvalidRule { rule: rule.to_owned(), problem };
         let words: Vec<&str> = rule.split_whitespace().collect();
         let (when, add) = match words.as_slice() {
             ["recurring", add] => (When::Recurring, *add),
             ["plan", plan, add] => (When::Plan((*plan).to_owned()), *add),
             ["user", user, add] => {
                 let number = user.parse().ok().filter(|number| *number > 0);
-                let user = number.ok_or_else(|| wrong("does not name a user by number".to_owned()))?;
+                let user =
+                    number.ok_or_else(|| wrong("does not name a user by number".to_owned()))?;
                 (When::User(UserId::new(user)), *add)
             }
             ["domain", domain, add] => (domain_rule(domain).map_err(wrong)?, *add),
@@ -121,7 +124,9 @@ fn parse_step(text: &str) -> Result<i16, String> {
         Ok(step) if signed && step != 0 && (-PRIORITY_MAX..=PRIORITY_MAX).contains(&step) => {
             Ok(step)
         }
-        _ => Err(format!("must end with a step from -{PRIORITY_MAX} to +{PRIORITY_MAX}, such as +5")),
+        _ => {
+            Err(format!("must end with a step from -{PRIORITY_MAX} to +{PRIORITY_MAX}, such as +5"))
+        }
     }
 }
 

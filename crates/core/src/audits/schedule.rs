@@ -56,7 +56,9 @@ impl Schedule {
             "@monthly" => calendar("0 0 1 * *")?,
             other => match other.strip_prefix("every ") {
                 Some(time) => Form::Every(parse_duration(time).ok_or_else(|| {
-                    InvalidSchedule("needs a time such as every 30m, every 6h or every 1d".to_owned())
+                    InvalidSchedule(
+                        "needs a time such as every 30m, every 6h or every 1d".to_owned(),
+                    )
                 })?),
                 None => calendar(other)?,
             },
@@ -190,9 +192,7 @@ fn field(name: &str, text: &str, min: i64, max: i64) -> Result<u64, InvalidSched
         let number = |text: &str| text.parse::<i64>().ok().filter(|n| (min..=max).contains(n));
         let (low, high) = match range.split_once('-') {
             _ if range == "*" => (min, max),
-            Some((low, high)) => {
-                (number(low).ok_or_else(wrong)?, number(high).ok_or_else(wrong)?)
-            }
+            Some((low, high)) => (number(low).ok_or_else(wrong)?, number(high).ok_or_else(wrong)?),
             None => {
                 let low = number(range).ok_or_else(wrong)?;
                 (low, if part.contains('/') { max } else { low })

@@ -17,8 +17,12 @@ pub enum AuditStatus {
 }
 
 impl AuditStatus {
-    pub const ALL: [AuditStatus; 4] =
-        [AuditStatus::Pending, AuditStatus::Processing, AuditStatus::Completed, AuditStatus::Failed];
+    pub const ALL: [AuditStatus; 4] = [
+        AuditStatus::Pending,
+        AuditStatus::Processing,
+        AuditStatus::Completed,
+        AuditStatus::Failed,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -213,6 +217,9 @@ mod tests {
         let ended = finished(settle(claimed(back, 2, at(3)), Outcome::Cancelled, RETRY, 0, at(4)));
         assert_eq!(shown(&ended), (AuditStatus::Failed, 0, Some("cancelled".to_owned())));
         let Job::Finished(job) = ended else { panic!("it is over") };
-        assert_eq!(shown(&Job::Waiting(retry_by_hand(*job, at(9)))), (AuditStatus::Pending, 0, None));
+        assert_eq!(
+            shown(&Job::Waiting(retry_by_hand(*job, at(9)))),
+            (AuditStatus::Pending, 0, None)
+        );
     }
 }

@@ -128,7 +128,9 @@ pub enum CreateAuditAnswer {
     /// The key was used with another request.
     KeyReused,
     /// So many are not finished.
-    TooMany { unfinished: u32 },
+    TooMany {
+        unfinished: u32,
+    },
 }
 
 /// What making a recurring audit came to.
@@ -149,9 +151,14 @@ pub enum ChangeRecurringAnswer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DueAnswer {
     /// The next time is `next_at`.
-    Started { audit: Box<Audit>, next_at: Timestamp },
+    Started {
+        audit: Box<Audit>,
+        next_at: Timestamp,
+    },
     /// The audit before is not finished.
-    Skipped { next_at: Timestamp },
+    Skipped {
+        next_at: Timestamp,
+    },
     NotBefore(Timestamp),
     /// It is paused or deleted: the alarm is over.
     Over,

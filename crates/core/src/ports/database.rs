@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{
-    AuditStore, BotStore, EffectStore, JobStore, KeyStore, PresenceStore, RecordingStore, StoreError,
-    TranscriptStore, UserStore, WebhookStore,
+    AuditStore, BotStore, EffectStore, JobStore, KeyStore, PresenceStore, RecordingStore,
+    StoreError, TranscriptStore, UserStore, WebhookStore,
 };
 use crate::Timestamp;
 
@@ -52,6 +52,6 @@ impl<T> Store for T where
         + TranscriptStore
         + PresenceStore
         + RecordingStore
-    + AuditStore
+        + AuditStore
 {
 }

@@ -27,7 +27,8 @@ mod webhook_sender;
 mod webhooks;
 
 pub use audits::{
-    AuditFilter, AuditStore, ChangeRecurringAnswer, CreateAuditAnswer, CreateRecurringAnswer, DueAnswer,
+    AuditFilter, AuditStore, ChangeRecurringAnswer, CreateAuditAnswer, CreateRecurringAnswer,
+    DueAnswer,
 };
 pub use bots::{
     Announced, AnonymiseAnswer, BeatAnswer, BotBeat, BotHappened, BotStore, BotSweep, BotTarget,

@@ -12,12 +12,14 @@ use crate::users::UserId;
 /// The kind that delivers events; its key is the event's id.
 pub const DELIVER_KIND: &str = "webhooks.deliver";
 /// Every type of event there is.
-pub const EVENT_TYPES: [&str; 5] = [
+pub const EVENT_TYPES: [&str; 7] = [
     "meeting.status_change",
     "meeting.completed",
     "bot.failed",
     "transcription.ready",
     "recording.ready",
+    "audit.completed",
+    "audit.failed",
 ];
 /// The version of the bodies' shape.
 const API_VERSION: &str = "2026-03-01";

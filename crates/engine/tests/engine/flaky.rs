@@ -6,13 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
+use roundsman_core::audits::{
+    Audit, AuditId, AuditReport, NewAudit, NewRecurring, Recurring, RecurringChange, RecurringId,
+};
 use roundsman_core::bots::{BotRecord, BotStatus, ConnectionId, MeetingId, NewBot, WorkloadId};
 use roundsman_core::effects::{Effects, Frame, LoggedTransition, Violation, WebhookEvent};
 use roundsman_core::jobs::{Job, JobId, LeaseOwner, LeaseRef, RunningJob, Settle, Settled};
 use roundsman_core::ports::{
-    AnnounceAnswer, Announced, AnonymiseAnswer, BeatAnswer, BeginAnswer, BotBeat, BotHappened,
-    BotStore, BotSweep, BotTarget, CancelAnswer, ClaimAnswer, ClaimRequest, CommitAnswer,
-    ConfigAnswer, ConfigChange, Database, DeadLetter, DeliveryEntry, EffectStore, EndAnswer,
+    AnnounceAnswer, Announced, AnonymiseAnswer, AuditFilter, AuditStore, BeatAnswer, BeginAnswer,
+    BotBeat, BotHappened, BotStore, BotSweep, BotTarget, CancelAnswer, ChangeRecurringAnswer,
+    ClaimAnswer, ClaimRequest, CommitAnswer, ConfigAnswer, ConfigChange, CreateAuditAnswer,
+    CreateRecurringAnswer, Database, DeadLetter, DeliveryEntry, DueAnswer, EffectStore, EndAnswer,
     EnqueueAnswer, EnqueueRequest, EventAnswer, FinishAnswer, Heartbeat, HeartbeatAnswer,
     InboxEvent, InboxFilter, JobStore, KeyStore, KindDepth, ListFilter, ListPage, LiveMeeting,
     MeetingFilter, MeetingPage, MeetingRow, MessageAnswer, NewDeadLetter, NewInboxEvent,
@@ -327,6 +331,25 @@ delegate! { RecordingStore
     recording_cursor() -> Option<RecordingId>;
     set_recording_cursor(id: RecordingId, now: Timestamp) -> ();
     recording_counts() -> Vec<(RecordingStatus, u64)>;
+}
+
+delegate! { AuditStore
+    create_audit(new: NewAudit, unfinished_max: u32, now: Timestamp) -> CreateAuditAnswer;
+    audit(scope: Scope, id: AuditId) -> Option<Audit>;
+    audits(scope: Scope, filter: AuditFilter, before: Option<AuditId>, rows_max: u32) -> Vec<Audit>;
+    audit_report(scope: Scope, id: AuditId) -> Option<AuditReport>;
+    audit_screenshot(scope: Scope, id: AuditId) -> Option<Vec<u8>>;
+    previous_audit(user: UserId, website_url: String, before: AuditId) -> Option<AuditReport>;
+    prune_audits(before: Timestamp, rows_max: u32) -> u64;
+    create_recurring(new: NewRecurring, recurring_max: u32, now: Timestamp) -> CreateRecurringAnswer;
+    recurring(scope: Scope, id: RecurringId) -> Option<Recurring>;
+    recurrings(scope: Scope, before: Option<RecurringId>, rows_max: u32) -> Vec<Recurring>;
+    change_recurring(scope: Scope, id: RecurringId, change: RecurringChange, now: Timestamp)
+        -> ChangeRecurringAnswer;
+    delete_recurring(scope: Scope, id: RecurringId) -> bool;
+    start_due_audit(
+        id: RecurringId, priority: i16, attempts_max: u32, guard: LeaseRef, now: Timestamp
+    ) -> DueAnswer;
 }
 
 delegate! { KeyStore

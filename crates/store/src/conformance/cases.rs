@@ -576,6 +576,18 @@ macro_rules! for_each_conformance_case {
                 transcripts_of_one_meeting_are_all_saved
                 everything_at_once_fails_nobody
             }
+            audits {
+                an_audit_follows_its_job
+                what_was_found_comes_back_as_it_was_given
+                whoever_lost_the_lease_writes_no_result
+                what_it_ended_as_survives_the_job
+                a_job_that_is_tried_again_makes_it_pending
+                audits_are_listed_in_pages
+                a_request_is_carried_out_once_and_within_its_limit
+                the_previous_audit_of_a_page_is_found
+                old_audits_are_forgotten
+                each_time_of_a_recurring_audit_starts_one
+            }
             keys {
                 many_at_once_get_one_key
                 keys_are_apart_and_come_back_whole

@@ -9,6 +9,7 @@
 //! repeating its numbers. Time stands still unless a case moves it.
 
 mod attend;
+pub mod audits;
 mod backdoor;
 pub mod bots;
 pub mod bots_beats;

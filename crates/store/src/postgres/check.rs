@@ -11,6 +11,7 @@ use roundsman_core::jobs::JobFacts;
 use roundsman_core::ports::StoreError;
 use tokio_postgres::Row;
 
+use super::audits::check::check as audits;
 use super::bots::columns::{bot, bot_columns};
 use super::columns::{self, finished_columns, running_columns, waiting_columns};
 use super::effects::transition;
@@ -215,6 +216,7 @@ async fn logs(session: &mut Session) -> Result<Vec<Violation>, Failure> {
     found.extend(check_bots(&bots, &states));
     found.extend(presence(session, &states).await?);
     found.extend(recordings(session, &states).await?);
+    found.extend(audits(session).await?);
     Ok(found)
 }
 

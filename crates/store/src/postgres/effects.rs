@@ -13,6 +13,7 @@ use roundsman_core::users::UserId;
 use roundsman_core::webhooks::DeliveryState;
 use tokio_postgres::Row;
 
+use super::audits::write_results;
 use super::columns::Reader;
 use super::error::Failure;
 use super::jobs::write_wishes;
@@ -82,6 +83,9 @@ pub(super) async fn write_effects(
     write_transitions(session, &transitions, now).await?;
     let webhooks: Vec<&WebhookEvent> = effects.iter().flat_map(|each| &each.webhooks).collect();
     write_webhooks(session, &webhooks, now).await?;
+    for result in effects.iter().flat_map(|each| &each.audits) {
+        write_results(session, result).await?;
+    }
     Ok(placed)
 }
 

@@ -8,6 +8,7 @@
 //! - what a rule decides is decided by `roundsman_core` between the statements of a transaction.
 
 mod alive;
+mod audits;
 mod bots;
 mod check;
 mod columns;

@@ -4,6 +4,7 @@ use roundsman_core::effects::Violation;
 use roundsman_core::jobs::JobFacts;
 use rusqlite::{Connection, Row};
 
+use super::audits::check::check as audits;
 use super::bots::columns::{bot_columns, read_bot};
 use super::effects::read_transition;
 use super::error::Result;
@@ -180,6 +181,7 @@ fn logs(conn: &Connection) -> Result<Vec<Violation>> {
     found.extend(check_bots(&bots, &states));
     found.extend(presence(conn, &states)?);
     found.extend(recordings(conn, &states)?);
+    found.extend(audits(conn)?);
     Ok(found)
 }
 

@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row, params};
 use super::error::Result as InTransaction;
 use super::jobs::enqueue::insert_jobs;
 use super::time::At;
-use super::{SqliteStore, check};
+use super::{SqliteStore, audits, check};
 
 #[async_trait]
 impl EffectStore for SqliteStore {
@@ -105,6 +105,9 @@ pub(super) fn apply(
             event.body.as_str(),
             At(now),
         ])?;
+    }
+    for result in &effects.audits {
+        audits::result::write(conn, result)?;
     }
     Ok(frames)
 }

@@ -5,6 +5,7 @@
 //! commit; a call has returned only when its commit is on disk. Reads see one snapshot each and
 //! never wait for writes.
 
+mod audits;
 mod bots;
 mod check;
 mod checkpoint;

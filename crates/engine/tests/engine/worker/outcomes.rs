@@ -28,6 +28,7 @@ fn effects(world: &World) -> Effects {
             event_type: "meeting.started".to_owned(),
             body: json("{}"),
         }],
+        ..Effects::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The same random operations on every adapter and on the reference: every answer and everything
 //! that can be seen afterwards must be the same. A failure is shrunk and shows its operations.
 
+mod audits;
 mod ops;
 mod presence;
 mod recordings;

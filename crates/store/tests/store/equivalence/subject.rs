@@ -326,8 +326,8 @@ fn effects(after: &After, now: Timestamp) -> Effects {
     Effects {
         jobs: after.job.iter().map(|wish| new_job(wish, now)).collect(),
         frames: vec![frame; usize::from(after.frames)],
-        transitions: vec![],
         webhooks: after.webhook.then_some(event).into_iter().collect(),
+        ..Effects::default()
     }
 }
 

@@ -72,7 +72,7 @@ impl JobStore for Reference {
             if !state.holds(one.lease) {
                 return Settled::LeaseLost;
             }
-            let job = state.running.remove(&one.lease.id).expect("it is held");
+            let job = state.take_running(one.lease.id);
             let retry = self.rules.retry(&job.facts.kind);
             let disposition = settle(job, one.outcome, retry, jitter, now);
             let job = self.dispose(&mut state, disposition, now);
@@ -136,7 +136,7 @@ impl JobStore for Reference {
                     finished_at: now,
                     progress: None,
                 };
-                state.finished.insert(id, ended);
+                state.finish_job(ended);
                 CancelAnswer::Cancelled
             }
             Some(Job::Running(mut job)) => {
@@ -253,7 +253,7 @@ impl Reference {
         jitter: u64,
         now: Timestamp,
     ) -> Job {
-        let job = state.running.remove(&id).expect("it was just found");
+        let job = state.take_running(id);
         let retry = self.rules.retry(&job.facts.kind);
         let disposition = rescue(job, why, retry, jitter, now);
         self.dispose(state, disposition, now)
@@ -262,7 +262,7 @@ impl Reference {
     fn dispose(&self, state: &mut State, disposition: Disposition, now: Timestamp) -> Job {
         match disposition {
             Disposition::Finish(job) => {
-                state.finished.insert(job.facts.id, job.clone());
+                state.finish_job(job.clone());
                 Job::Finished(Box::new(job))
             }
             Disposition::Requeue(job) => state.requeue(&self.rules, job, now),

@@ -1,6 +1,7 @@
 //! The meaning of the storage ports in its plainest form: maps behind one lock, moved by the rules
 //! of `roundsman_core`. The adapters are compared with it; it passes the same suite as they do.
 
+mod audits;
 mod bots;
 mod heard;
 mod jobs;
@@ -27,6 +28,7 @@ use roundsman_core::ports::{Enqueued, Scope};
 use roundsman_core::users::{ApiToken, User, UserId};
 use roundsman_core::webhooks::{Delivery, DeliveryState, StoredEvent};
 
+use self::audits::Audited;
 use self::presence::Rooms;
 use self::recordings::Recorded;
 use self::speech::Speech;
@@ -62,6 +64,7 @@ struct State {
     sessions: Vec<(MeetingId, String, Timestamp)>,
     rooms: Rooms,
     recorded: Recorded,
+    audited: Audited,
     speech: Speech,
     keys: BTreeMap<&'static str, Vec<u8>>,
 }
@@ -107,7 +110,7 @@ impl State {
         let merge = rules.merge(&facts.kind);
         let folded = fold(self.waiting[&id].clone(), job, merge, now);
         self.waiting.insert(id, folded.survivor);
-        self.finished.insert(folded.ended.facts.id, folded.ended.clone());
+        self.finish_job(folded.ended.clone());
         Job::Finished(Box::new(folded.ended))
     }
 
@@ -167,6 +170,9 @@ impl State {
                 attempts: 0,
                 since: now,
             });
+        }
+        for result in effects.audits {
+            self.audited.found(result);
         }
         placed
     }
