@@ -8,7 +8,7 @@ use roundsman_core::audits::observed::{
 
 use crate::page::Page;
 use crate::performance::{Estimate, whole_ms};
-use crate::text::{ellipsis, squeezed};
+use crate::text::{count, ellipsis, squeezed};
 use crate::verdict::{BrowserFacts, Facts, Missing, Redirect, RequestFact};
 
 const REQUESTS_MAX: usize = 150;
@@ -187,12 +187,16 @@ fn missing(page: &Page<'_>) -> Vec<Missing> {
         add("How the page answers scripts of other sites (CORS)", reason);
     }
     if seen.resources_left_out > 0 {
-        let what = format!("{} more files that the page refers to", seen.resources_left_out);
+        let left_out = usize::try_from(seen.resources_left_out).unwrap_or(usize::MAX);
+        let what = format!("{} more that the page refers to", count(left_out, "file"));
         add(&what, "the budget of the audit was used up");
     }
     let failed = seen.resources.iter().filter(|it| it.answer.as_option().is_none()).count();
     if failed > 0 {
-        add(&format!("{failed} files that could not be fetched"), "see the list of requests");
+        add(
+            &format!("{} that could not be fetched", count(failed, "file")),
+            "see the list of requests",
+        );
     }
     if !page.is_html {
         let kind = page.header("content-type").unwrap_or("unknown");

@@ -133,6 +133,19 @@ impl Finding {
     }
 }
 
+/// How much a finding matters by what it costs of the overall score.
+pub(crate) fn impact_of(points_lost: f64) -> Impact {
+    const HIGH_POINTS: f64 = 3.0;
+    const MEDIUM_POINTS: f64 = 1.0;
+    if points_lost >= HIGH_POINTS {
+        Impact::High
+    } else if points_lost >= MEDIUM_POINTS {
+        Impact::Medium
+    } else {
+        Impact::Low
+    }
+}
+
 /// The weighted mean of the checks that apply, as Lighthouse has it. Nothing to complain about is 100.
 pub(crate) fn weighted_score(findings: &[Finding], category: Category) -> u8 {
     let scored = || {

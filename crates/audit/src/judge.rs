@@ -2,19 +2,14 @@
 
 use roundsman_core::audits::observed::Observed;
 
-use crate::finding::{rounded, weighted_score};
+use crate::finding::{impact_of, rounded, weighted_score};
 use crate::page::Page;
 use crate::verdict::{
-    Category, CategoryScore, Device, ENGINE_VERSION, Finding, Impact, Light, Outcome, RawData,
-    Verdict,
+    Category, CategoryScore, Device, ENGINE_VERSION, Finding, Light, Outcome, RawData, Verdict,
 };
 use crate::{
     accessibility, best_practices, facts, mobile, original, performance, search, security,
 };
-
-/// From how many points of the overall score on a finding has this impact.
-const HIGH_POINTS: f64 = 2.0;
-const MEDIUM_POINTS: f64 = 0.6;
 
 #[derive(Debug, Clone, Default)]
 pub struct JudgeOptions {
@@ -25,7 +20,7 @@ pub struct JudgeOptions {
 pub fn judge(seen: &Observed, options: &JudgeOptions) -> Verdict {
     let page = Page::read(seen);
     let performance = performance::check(&page, options.device);
-    let original = original::check(&page, &performance.speed);
+    let original = original::check(&page, &performance.speed, &performance.findings);
     let security = security::check(&page);
     let facts = facts::gather(&page, &performance.estimate);
 
@@ -97,13 +92,6 @@ fn weigh(checks: &mut [Finding]) {
             None => 0.0,
         };
         finding.points_lost = (points * 100.0).round() / 100.0;
-        let by_points = if points >= HIGH_POINTS {
-            Impact::High
-        } else if points >= MEDIUM_POINTS {
-            Impact::Medium
-        } else {
-            Impact::Low
-        };
-        finding.impact = finding.impact.max(by_points);
+        finding.impact = finding.impact.max(impact_of(finding.points_lost));
     }
 }

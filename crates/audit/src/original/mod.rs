@@ -57,9 +57,9 @@ const HTTPS: Rule = Rule {
 };
 
 /// The measured speed is passed in: it is the same score that the details below it explain.
-pub(crate) fn check(page: &Page<'_>, speed: &Speed) -> Original {
+pub(crate) fn check(page: &Page<'_>, speed: &Speed, details: &[Finding]) -> Original {
     let all = [
-        page_speed(speed),
+        page_speed(speed, details),
         https(page),
         seo::title(page),
         seo::description(page),
@@ -98,7 +98,7 @@ pub(crate) struct Speed {
 /// The original passes from 80 on.
 const SPEED_PASSES: u8 = 80;
 
-fn page_speed(speed: &Speed) -> Checked {
+fn page_speed(speed: &Speed, details: &[Finding]) -> Checked {
     let how = match (speed.is_measured, speed.device) {
         (true, _) => "measured in a browser on the auditing machine",
         (false, Device::Mobile) => "estimated from what was fetched, for a phone on slow 4G",
@@ -111,7 +111,21 @@ fn page_speed(speed: &Speed) -> Checked {
         speed.score,
         millis(speed.lcp_ms)
     ));
-    Checked::new(finding, json!(speed.score))
+    Checked::new(mended_by_details(finding, details), json!(speed.score))
+}
+
+/// Names what makes the page slow, worst first, instead of leaving that to the reader.
+fn mended_by_details(finding: Finding, details: &[Finding]) -> Finding {
+    const NAMED_MAX: usize = 4;
+    let is_cause = |it: &&Finding| it.outcome == Outcome::Failed && !it.topic.ends_with("_paint");
+    let mut causes: Vec<&Finding> = details.iter().filter(is_cause).collect();
+    causes.sort_by_key(|it| std::cmp::Reverse(it.impact));
+    if finding.outcome != Outcome::Failed || causes.is_empty() {
+        return finding;
+    }
+    let names: Vec<&str> = causes.iter().take(NAMED_MAX).map(|it| it.title.as_str()).collect();
+    let how_to_fix = format!("Begin with what makes it slow: {}.", names.join("; "));
+    Finding { how_to_fix, ..finding }
 }
 
 /// The page was fetched under time limits, so that it came at all is the proof.

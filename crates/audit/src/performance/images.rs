@@ -118,5 +118,5 @@ fn heavy(page: &Page<'_>) -> Finding {
         let text = format!("{}{size} {}", bytes(answer.transfer_bytes), resource.url);
         it.with(EvidenceKind::Url, &text, Some(resource.placement.line))
     });
-    finding.mattering(Impact::Medium)
+    finding.mattering(Impact::High)
 }

@@ -13,6 +13,7 @@ use crate::verdict::{Category, Evidence, EvidenceKind, Impact, Outcome, Verdict}
 /// More of it would make the report too large to send.
 const SCREENSHOT_BYTES_MAX: usize = 4 * 1024 * 1024;
 const EVIDENCE_SHOWN: usize = 5;
+const CHANGES_SHOWN: usize = 12;
 
 pub(super) fn findings(page: &mut Markup, issues: &[Issue<'_>]) {
     page.raw("<h2>What to mend</h2>\n");
@@ -105,7 +106,7 @@ fn changes_list(page: &mut Markup, changes: &[Change]) {
         return;
     }
     page.raw("<table>");
-    for change in changes {
+    for change in changes.iter().take(CHANGES_SHOWN) {
         page.add(format_args!(
             "<tr><td>{}</td><td class=\"n\"><span class=\"tag\">{}</span></td></tr>",
             Esc(&change.title),
@@ -113,6 +114,9 @@ fn changes_list(page: &mut Markup, changes: &[Change]) {
         ));
     }
     page.raw("</table>");
+    if changes.len() > CHANGES_SHOWN {
+        page.add(format_args!("<p class=\"more\">and {} more</p>", changes.len() - CHANGES_SHOWN));
+    }
 }
 
 pub(super) fn measurements(page: &mut Markup, verdict: &Verdict) {
@@ -176,10 +180,9 @@ pub(super) fn history(page: &mut Markup, context: &ReportContext<'_>) {
 /// The original's checks as its users know them.
 pub(super) fn fourteen(page: &mut Markup, verdict: &Verdict) {
     page.raw("<h2>The fourteen basic checks</h2>\n<div class=\"card\"><table>");
-    for (key, check) in &verdict.raw_data.checks {
-        let found = verdict.checks.iter().find(|it| it.key == *key);
-        let title = found.map_or(key.as_str(), |it| it.title.as_str());
-        let category = found.map_or(Category::Performance, |it| it.category);
+    for finding in &verdict.checks {
+        let Some(check) = verdict.raw_data.checks.get(&finding.key) else { continue };
+        let (title, category) = (finding.title.as_str(), finding.category);
         page.add(format_args!(
             "<tr><td><i class=\"dot\" style=\"background:{}\"></i> {}</td><td>{}</td><td class=\"n\">{}</td></tr>",
             color(check.score),

@@ -1,6 +1,7 @@
 //! What every report tells, in whatever form.
 
 use crate::compare::Comparison;
+use crate::finding::impact_of;
 use crate::text::{bytes, millis};
 use crate::verdict::{Category, Device, Evidence, Finding, Impact, Light, Outcome, Verdict};
 
@@ -50,8 +51,8 @@ impl<'a> Issue<'a> {
         if !self.categories.contains(&finding.category) {
             self.categories.push(finding.category);
         }
-        self.impact = self.impact.max(finding.impact);
         self.points_lost += finding.points_lost;
+        self.impact = self.impact.max(finding.impact).max(impact_of(self.points_lost));
         if self.evidence.is_empty() {
             self.evidence = finding.evidence.iter().collect();
             self.evidence_left_out = finding.evidence_left_out;
@@ -151,8 +152,8 @@ pub(super) fn measurements(verdict: &Verdict) -> Vec<(String, String)> {
 pub(super) fn change_sentence(comparison: &Comparison) -> String {
     let moved = match comparison.overall {
         0 => "The score is the same as".to_owned(),
-        up if up > 0 => format!("{up} better than"),
-        down => format!("{} worse than", -down),
+        up if up > 0 => format!("{up} points better than"),
+        down => format!("{} points worse than", -down),
     };
     let other = if comparison.is_other_engine {
         " The rules of the audit have changed since, so not every difference is the page's."

@@ -27,8 +27,8 @@ a{color:var(--accent)}
 .first .card{margin:0;display:flex;flex-direction:column;gap:6px}
 .first .num{font-size:13px;color:var(--accent);font-weight:700}
 .first p{color:var(--soft);font-size:14px}
-.issue{border-left:5px solid #98a2b3}
-.issue.high{border-left-color:#c62828}.issue.medium{border-left-color:#d98200}.issue.low{border-left-color:#7a8699}
+.issue{box-shadow:inset 5px 0 0 #7a8699}
+.issue.high{box-shadow:inset 5px 0 0 #c62828}.issue.medium{box-shadow:inset 5px 0 0 #d98200}
 .issue header{display:flex;gap:10px;align-items:baseline;flex-wrap:wrap;justify-content:space-between}
 .tags{display:flex;gap:6px;flex-wrap:wrap}
 .tag{font-size:11.5px;background:#eef1f6;color:var(--soft);border-radius:99px;padding:2px 10px;white-space:nowrap}
@@ -43,10 +43,11 @@ a{color:var(--accent)}
 .level{display:flex;align-items:center;gap:9px;margin:22px 0 10px;font-size:16px;font-weight:600}
 .level .n{color:var(--faint);font-weight:400}
 .dot{width:11px;height:11px;border-radius:50%;display:inline-block;flex:none}
-.cols{display:grid;grid-template-columns:1fr 1fr;gap:12px}
+.cols{display:grid;grid-template-columns:1fr 1fr;gap:12px;align-items:start;margin-bottom:12px}
+.cols .card{margin:0}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th,td{text-align:left;padding:6px 10px 6px 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
-tr:last-child td{border-bottom:0}
+tr:last-child td,tr:last-child th{border-bottom:0}
 th{color:var(--faint);font-weight:500}
 td.n{text-align:right;white-space:nowrap;padding-right:0}
 .legend{display:flex;gap:16px;flex-wrap:wrap;font-size:12.5px;color:var(--soft);margin-bottom:8px}

@@ -22,10 +22,12 @@ pub(super) fn ring(score: u8, size_px: u32) -> String {
     let around = 2.0 * std::f64::consts::PI * RADIUS;
     let filled = around * f64::from(score.min(100)) / 100.0;
     let color = color(score);
+    // A round end would show as a dot where nothing is filled.
+    let cap = if score == 0 { "butt" } else { "round" };
     format!(
         "<svg width=\"{size_px}\" height=\"{size_px}\" viewBox=\"0 0 120 120\" role=\"img\" aria-label=\"{score} of 100\">\
          <circle cx=\"60\" cy=\"60\" r=\"{RADIUS}\" fill=\"none\" stroke=\"#e6e8ec\" stroke-width=\"11\"/>\
-         <circle cx=\"60\" cy=\"60\" r=\"{RADIUS}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"11\" stroke-linecap=\"round\" stroke-dasharray=\"{filled:.1} {around:.1}\" transform=\"rotate(-90 60 60)\"/>\
+         <circle cx=\"60\" cy=\"60\" r=\"{RADIUS}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"11\" stroke-linecap=\"{cap}\" stroke-dasharray=\"{filled:.1} {around:.1}\" transform=\"rotate(-90 60 60)\"/>\
          <text x=\"60\" y=\"60\" dy=\".36em\" text-anchor=\"middle\" font-size=\"38\" font-weight=\"700\" fill=\"{color}\">{score}</text></svg>"
     )
 }

@@ -2,6 +2,7 @@
 
 use roundsman_core::Timestamp;
 use roundsman_core::audits::observed::Seen;
+use roundsman_core::audits::robots::Robots;
 use url::Url;
 
 use super::rule;
@@ -66,8 +67,9 @@ pub(super) fn is_crawlable(page: &Page<'_>) -> Finding {
         page.seen.page.headers.all("x-robots-tag").filter(|it| forbids_header(it, now)).collect();
     let robots = page.seen.robots.as_option().filter(|it| it.status == 200);
     let blocked = robots.is_some_and(|robots| {
-        let text = decode(&robots.body, None);
-        CRAWLERS.iter().all(|crawler| is_disallowed(&text, crawler, &page.url))
+        let rules = Robots::parse(&robots.body);
+        let path = &page.url[url::Position::BeforePath..url::Position::AfterQuery];
+        !CRAWLERS.iter().any(|crawler| rules.allows(crawler, path))
     });
     let is_good = metas.is_empty() && headers.is_empty() && !blocked;
     let finding = CRAWLABLE.passed_if(is_good).seen_at(&metas);
@@ -102,74 +104,12 @@ fn forbids_header(value: &str, now: Timestamp) -> bool {
     }
 }
 
-/// The longest rule of the group that is for the crawler decides; a tie is for allowing.
-pub(super) fn is_disallowed(robots: &str, crawler: &str, url: &Url) -> bool {
-    let path = match url.query() {
-        Some(query) => format!("{}?{query}", url.path()),
-        None => url.path().to_owned(),
-    };
-    let rules = rules_for(robots, crawler);
-    let longest = |is_allow: bool| {
-        let of_kind = rules.iter().filter(|(allow, _)| *allow == is_allow);
-        of_kind.filter(|(_, rule)| matches_path(rule, &path)).map(|(_, rule)| rule.len()).max()
-    };
-    match (longest(false), longest(true)) {
-        (None, _) => false,
-        (Some(disallow), allow) => allow.is_none_or(|allow| allow < disallow),
-    }
-}
-
 fn lines(robots: &str) -> impl Iterator<Item = (usize, &str)> {
     let clean = |line: &'_ str| -> usize { line.find('#').unwrap_or(line.len()) };
     let lines = robots.trim_start_matches('\u{feff}').lines().take(ROBOTS_LINES_MAX).zip(1..);
     lines
         .map(move |(line, number)| (number, line[..clean(line)].trim()))
         .filter(|(_, it)| !it.is_empty())
-}
-
-/// Whether each allows, and what. The crawler's own groups; those for `*` if it has none.
-fn rules_for<'a>(robots: &'a str, crawler: &str) -> Vec<(bool, &'a str)> {
-    let (mut own, mut general, mut has_own) = (Vec::new(), Vec::new(), false);
-    let (mut is_own, mut is_general, mut in_agents) = (false, false, false);
-    for (_, line) in lines(robots) {
-        let Some((name, value)) = line.split_once(':') else { continue };
-        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
-        if name == "user-agent" {
-            if !in_agents {
-                (is_own, is_general) = (false, false);
-            }
-            in_agents = true;
-            is_own |= value.eq_ignore_ascii_case(crawler);
-            is_general |= value == "*";
-            has_own |= is_own;
-            continue;
-        }
-        in_agents = false;
-        if !matches!(name.as_str(), "allow" | "disallow") || value.is_empty() {
-            continue;
-        }
-        if is_own {
-            own.push((name == "allow", value));
-        }
-        if is_general {
-            general.push((name == "allow", value));
-        }
-    }
-    if has_own { own } else { general }
-}
-
-/// `*` stands for anything, `$` for the end.
-fn matches_path(rule: &str, path: &str) -> bool {
-    let (rule, is_whole) = rule.strip_suffix('$').map_or((rule, false), |rule| (rule, true));
-    let mut parts = rule.split('*');
-    let Some(mut rest) = path.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-    let mut last_is_open = true;
-    for part in parts {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-        last_is_open = part.is_empty();
-    }
-    !is_whole || rest.is_empty() || last_is_open && rule.contains('*')
 }
 
 pub(super) fn robots(page: &Page<'_>) -> Finding {
@@ -241,28 +181,6 @@ fn directive_fault(name: &str, value: &str, has_agent: bool) -> Option<&'static 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn robots_rules_decide_by_the_longest() {
-        let url = |path: &str| Url::parse(&format!("https://a.test{path}")).unwrap();
-        for (robots, path, expected) in [
-            ("User-agent: *\nDisallow: /", "/", true),
-            ("User-agent: *\nDisallow:", "/", false),
-            ("User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", false),
-            ("User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/c", true),
-            ("User-agent: googlebot\nAllow: /\n\nUser-agent: *\nDisallow: /", "/", false),
-            ("User-agent: other\nUser-agent: googlebot\nDisallow: /x", "/x", true),
-            ("User-agent: *\nDisallow: /*.pdf$", "/a.pdf", true),
-            ("User-agent: *\nDisallow: /*.pdf$", "/a.pdf?x", false),
-            ("User-agent: *\nDisallow: /?q=", "/?q=1", true),
-        ] {
-            assert_eq!(
-                is_disallowed(robots, "googlebot", &url(path)),
-                expected,
-                "{robots:?} {path}"
-            );
-        }
-    }
 
     #[test]
     fn faults_of_robots_are_found_with_their_line() {

@@ -232,7 +232,10 @@ fn certificate(page: &Page<'_>) -> Finding {
         (None, None) => return CERTIFICATE.not_measured("The certificate's dates are not known."),
     };
     let finding = CERTIFICATE.passed_if(impact == Impact::None).saying(&says).mattering(impact);
-    let until = tls.valid_until.map(|it| format!("valid until {it}"));
+    let until = tls.valid_until.map(|it| {
+        let date = it.to_string();
+        format!("valid until {}", date.get(..10).unwrap_or(&date))
+    });
     let finding = finding.with_text(&format!("issued by {}", tls.issuer));
     until.iter().fold(finding, |it, until| it.with_text(until))
 }

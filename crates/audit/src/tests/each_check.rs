@@ -129,7 +129,7 @@ fn wasteful_files_are_tripped() {
     let no_header = |name: &'static str| {
         move |it: &mut Resource| answer(it).headers.0.retain(|(known, _)| known != name)
     };
-    for (key, seen) in vec![
+    for (key, seen) in [
         (
             "performance_broken_resources",
             with_resource(ResourceKind::Image, 10, |it| answer(it).status = 404),

@@ -166,7 +166,7 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn no_page_and_no_header_breaks_the_judge(
@@ -194,4 +194,33 @@ proptest! {
         prop_assert!(report_pdf(&verdict, &context).starts_with(b"%PDF-"));
         report_text(&verdict, None, 10);
     }
+}
+
+/// The table of `docs/audit-scores.md`.
+fn table() -> String {
+    let mut text = String::from("| check | category | weight |\n|---|---|---|\n");
+    for it in &verdict(&seen(SOUND)).checks {
+        let weight = match it.modifier {
+            Some(_) => "modifier".to_owned(),
+            None => format!("{}", (it.weight * 100.0).round() / 100.0),
+        };
+        let _ = writeln!(text, "| `{}` | {} | {weight} |", it.key, it.category.key());
+    }
+    text
+}
+
+#[test]
+fn the_published_weights_are_those_that_are_used() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/audit-scores.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    assert!(
+        document.contains(&table()),
+        "docs/audit-scores.md is stale; its table is now:\n{}",
+        table()
+    );
+    for category in Category::ALL {
+        let row = format!("| `{}` | {} |", category.key(), category.weight());
+        assert!(document.contains(&row), "docs/audit-scores.md lacks {row}");
+    }
+    assert_eq!(Category::ALL.iter().map(|it| u32::from(it.weight())).sum::<u32>(), 100);
 }

@@ -89,7 +89,7 @@ impl Canvas {
     }
 
     pub(super) fn rect(&mut self, x: f32, y: f32, width: f32, height: f32, color: Color) {
-        let Some(page) = self.page() else { return };
+        let Some(page) = self.page().filter(|_| width > 0.0) else { return };
         page.set_fill_rgb(color.0, color.1, color.2);
         page.rect(x, PAGE_HEIGHT - y - height, width, height).fill_nonzero();
     }

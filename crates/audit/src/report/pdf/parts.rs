@@ -11,6 +11,7 @@ use crate::verdict::{Category, Impact, Verdict};
 const FIRST_THINGS: usize = 3;
 const EVIDENCE_SHOWN: usize = 5;
 const ROWS_MAX: usize = 60;
+const CHANGES_SHOWN: usize = 12;
 const RIGHT: f32 = LEFT + WIDTH;
 
 pub(super) fn categories(canvas: &mut Canvas, verdict: &Verdict, context: &ReportContext<'_>) {
@@ -135,9 +136,13 @@ pub(super) fn comparison(canvas: &mut Canvas, context: &ReportContext<'_>) {
         if changes.is_empty() {
             canvas.paragraph(LEFT + 10.0, WIDTH - 10.0, SMALL, "nothing");
         }
-        for change in changes {
+        for change in changes.iter().take(CHANGES_SHOWN) {
             let text = format!("{} ({})", change.title, change.category.title());
             canvas.paragraph(LEFT + 10.0, WIDTH - 10.0, REGULAR, &text);
+        }
+        if changes.len() > CHANGES_SHOWN {
+            let more = format!("and {} more", changes.len() - CHANGES_SHOWN);
+            canvas.paragraph(LEFT + 10.0, WIDTH - 10.0, SMALL, &more);
         }
         canvas.skip(5.0);
     }
@@ -171,10 +176,10 @@ pub(super) fn measurements(canvas: &mut Canvas, verdict: &Verdict) {
 
 pub(super) fn screenshot(canvas: &mut Canvas, picture: &Picture) {
     const HEIGHT_MAX: f32 = 420.0;
-    canvas.heading("What visitors see");
     let (width, height) = picture.size();
     let scale = (WIDTH / width).min(HEIGHT_MAX / height);
-    canvas.need(height * scale + 4.0);
+    canvas.need(height * scale + 60.0);
+    canvas.heading("What visitors see");
     let y = canvas.y();
     canvas.rect(LEFT - 0.5, y - 0.5, width * scale + 1.0, height * scale + 1.0, RULE);
     canvas.picture(LEFT, y, width * scale, height * scale);
@@ -241,8 +246,9 @@ pub(super) fn history(canvas: &mut Canvas, context: &ReportContext<'_>) {
     if context.history.len() < 2 {
         return;
     }
+    canvas.need(HEIGHT + 84.0);
     canvas.heading("History");
-    canvas.need(HEIGHT + 24.0);
+    canvas.skip(6.0);
     let top = canvas.y();
     let left = LEFT + 24.0;
     for score in [0, 50, 100_u8] {
@@ -270,13 +276,11 @@ pub(super) fn history(canvas: &mut Canvas, context: &ReportContext<'_>) {
 }
 
 pub(super) fn fourteen(canvas: &mut Canvas, verdict: &Verdict) {
+    canvas.need(150.0);
     canvas.heading("The fourteen basic checks");
-    for (key, check) in &verdict.raw_data.checks {
-        let title = verdict
-            .checks
-            .iter()
-            .find(|it| it.key == *key)
-            .map_or(key.as_str(), |it| it.title.as_str());
+    for finding in &verdict.checks {
+        let Some(check) = verdict.raw_data.checks.get(&finding.key) else { continue };
+        let title = finding.title.as_str();
         canvas.need(15.0);
         let y = canvas.y();
         canvas.disc(LEFT + 4.0, y + 6.5, 3.5, color(check.score));
