@@ -193,7 +193,7 @@ fn is_small_target(target: Element<'_>) -> bool {
     let is_small = |it: Element<'_>| {
         ["width", "height"].iter().any(|name| size(it, name).is_some_and(|it| it < TARGET_PX_MIN))
     };
-    let is_empty = target.words().is_empty();
+    let is_empty = !target.has_text();
     // A link around nothing but a small picture is as small as the picture.
     let mut within = target.children();
     let only = within.next().filter(|_| within.next().is_none() && is_empty);

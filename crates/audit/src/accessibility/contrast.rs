@@ -95,7 +95,7 @@ pub(super) fn check(page: &Page<'_>) -> Finding {
     let mut weak = Vec::new();
     for element in page.dom.elements().filter(|it| it.attr("style").is_some()) {
         let Some((text, background, size)) = colors(element) else { continue };
-        if element.words().is_empty() {
+        if !element.has_text() {
             continue;
         }
         looked_at += 1;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{CRITICAL, SERIOUS, rule};
-use crate::dom::Element;
+use crate::dom::{Element, Within};
 use crate::finding::Rule;
 use crate::page::Page;
 use crate::verdict::Finding;
@@ -92,16 +92,18 @@ struct Names<'a> {
     by_id: HashMap<&'a str, Element<'a>>,
     /// Ids that a label with a text is for.
     labelled: HashSet<&'a str>,
+    /// What is in a label with a text.
+    in_label: Within,
 }
 
 impl<'a> Names<'a> {
     fn read(page: &'a Page<'_>) -> Self {
         let with_id = page.dom.elements().filter_map(|it| Some((it.filled("id")?, it)));
-        let labels =
-            page.dom.named("label").filter(|it| !it.words().is_empty() || has_named_image(*it));
+        let labels = page.dom.named("label").filter(|it| it.has_text() || has_named_image(*it));
         Names {
             by_id: with_id.collect(),
             labelled: labels.filter_map(|it| it.filled("for")).collect(),
+            in_label: page.dom.within(|it| it.is("label") && it.has_text()),
         }
     }
 
@@ -109,7 +111,7 @@ impl<'a> Names<'a> {
     fn has_aria_name(&self, element: Element<'_>) -> bool {
         let by_other = |ids: &str| {
             let texts = ids.split_ascii_whitespace().filter_map(|id| self.by_id.get(id));
-            texts.into_iter().any(|it| !it.words().is_empty() || it.filled("aria-label").is_some())
+            texts.into_iter().any(|it| it.has_text() || it.filled("aria-label").is_some())
         };
         element.filled("aria-label").is_some()
             || element.attr("aria-labelledby").is_some_and(by_other)
@@ -119,12 +121,12 @@ impl<'a> Names<'a> {
     fn has_label(&self, field: Element<'_>) -> bool {
         self.has_aria_name(field)
             || field.filled("id").is_some_and(|id| self.labelled.contains(id))
-            || field.ancestors().any(|it| it.is("label") && !it.words().is_empty())
+            || self.in_label.has(field)
     }
 
     fn has_content(&self, element: Element<'_>) -> bool {
         self.has_aria_name(element)
-            || !element.words().is_empty()
+            || element.has_text()
             || has_named_image(element)
             || element.descendants().any(|it| it.filled("aria-label").is_some())
     }
@@ -137,23 +139,22 @@ fn has_named_image(element: Element<'_>) -> bool {
     })
 }
 
-/// What is hidden from everybody needs no name.
-fn is_hidden(element: Element<'_>) -> bool {
-    let hides = |it: Element<'_>| {
-        let style: String =
-            it.attr("style").unwrap_or_default().to_lowercase().split_whitespace().collect();
-        it.attr("hidden").is_some()
-            || it.attr_is("aria-hidden", "true")
-            || style.contains("display:none")
-            || style.contains("visibility:hidden")
+/// What hides an element and everything in it. What is hidden from everybody needs no name.
+fn hides(element: Element<'_>) -> bool {
+    let is_styled_away = |style: &str| {
+        let style: String = style.to_lowercase().split_whitespace().collect();
+        style.contains("display:none") || style.contains("visibility:hidden")
     };
-    hides(element) || element.ancestors().any(hides)
+    element.attr("hidden").is_some()
+        || element.attr_is("aria-hidden", "true")
+        || element.attr("style").is_some_and(is_styled_away)
 }
 
 pub(super) fn check(page: &Page<'_>) -> Vec<Finding> {
     let names = Names::read(page);
+    let hidden = page.dom.within(hides);
     let shown = |wanted: &dyn Fn(Element<'_>) -> bool| -> Vec<Element<'_>> {
-        page.dom.elements().filter(|it| wanted(*it) && !is_hidden(*it)).collect()
+        page.dom.elements().filter(|it| wanted(*it) && !hidden.has(*it)).collect()
     };
     let judge = |rule: &Rule, elements: &[Element<'_>], is_named: &dyn Fn(Element<'_>) -> bool| {
         let nameless: Vec<_> = elements.iter().copied().filter(|it| !is_named(*it)).collect();

@@ -121,7 +121,23 @@ impl<'a> Element<'a> {
 
     /// What a reader sees of it: without scripts, styles and what SVG pictures say of themselves.
     pub(crate) fn text(self) -> String {
-        self.gather(|name| matches!(name, "script" | "style" | "noscript" | "svg"))
+        self.gather(is_unseen)
+    }
+
+    /// Whether a reader sees any text in it. Cheaper than gathering it.
+    pub(crate) fn has_text(self) -> bool {
+        let mut open = vec![self.id];
+        while let Some(id) = open.pop() {
+            let Some(node) = self.dom.node(id) else { continue };
+            match &node.data {
+                Data::Text(text) if !text.trim().is_empty() => return true,
+                Data::Element { name, .. } if id == self.id || !is_unseen(&name.local) => {
+                    open.extend(node.children.iter().rev());
+                }
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Everything that is text in it: the source of a script or a style.
@@ -171,4 +187,9 @@ impl<'a> Element<'a> {
         tag.push('>');
         ellipsis(&tag, START_TAG_CHARS_MAX)
     }
+}
+
+/// What is in these is not read by people.
+fn is_unseen(name: &str) -> bool {
+    matches!(name, "script" | "style" | "noscript" | "svg")
 }

@@ -6,6 +6,8 @@
 mod element;
 mod sink;
 
+use std::collections::HashSet;
+
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{ParseOpts, parse_document};
 
@@ -88,6 +90,18 @@ impl Dom {
         self.elements().find(|it| it.is(name))
     }
 
+    /// The elements of which `is_so` holds, and everything in them. One walk, however deep the page is.
+    pub(crate) fn within(&self, is_so: impl Fn(Element<'_>) -> bool) -> Within {
+        let mut found = HashSet::new();
+        for element in self.elements() {
+            let is_inside = element.parent().is_some_and(|it| found.contains(&it.id));
+            if is_inside || is_so(element) {
+                found.insert(element.id);
+            }
+        }
+        Within(found)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
@@ -112,6 +126,15 @@ impl Dom {
             open.extend(node.children.iter().rev());
         }
         order
+    }
+}
+
+/// What [`Dom::within`] found.
+pub(crate) struct Within(HashSet<Id>);
+
+impl Within {
+    pub(crate) fn has(&self, element: Element<'_>) -> bool {
+        self.0.contains(&element.id)
     }
 }
 
@@ -187,6 +210,15 @@ mod tests {
             assert!(dom.is_cut, "{}", &source[..20]);
             assert!(dom.nodes.len() < NODES_MAX + CHUNK_BYTES, "{}", &source[..20]);
         }
+    }
+
+    #[test]
+    fn what_is_within_is_found_in_one_walk() {
+        let dom = Dom::parse("<p hidden>a<b>b</b></p><i>c<svg><title>d</title></svg></i><u> </u>");
+        let hidden = dom.within(|it| it.attr("hidden").is_some());
+        let names = dom.elements().filter(|it| hidden.has(*it)).map(Element::name);
+        assert_eq!(names.collect::<Vec<_>>(), ["p", "b"]);
+        assert!(dom.first("i").unwrap().has_text() && !dom.first("u").unwrap().has_text());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Checked;
-use crate::dom::Element;
+use crate::dom::{Element, Within};
 use crate::finding::Rule;
 use crate::hosts::{host_of, is_below};
 use crate::page::Page;
@@ -53,25 +53,29 @@ const DOMAIN: Rule = Rule {
 };
 
 pub(super) fn logo(page: &Page<'_>) -> Checked {
-    let logo = page.dom.elements().find(|it| is_logo(*it));
+    let places = page.dom.within(|it| is_placed(it) || is_marked(it));
+    let logo = page.dom.elements().find(|it| is_logo(*it, &places));
     let finding = LOGO.passed_if(logo.is_some()).seen_at(logo.as_slice());
     Checked::new(finding, json!(logo.is_some()))
 }
 
-fn is_logo(element: Element<'_>) -> bool {
-    let says = |name| element.attr(name).is_some_and(|it| it.to_lowercase().contains("logo"));
-    let is_placed = |it: Element<'_>| {
-        let names_logo =
-            |name: &str| it.attr(name).is_some_and(|value| value.to_lowercase().contains("logo"));
-        it.is("header") || names_logo("class") || names_logo("id")
-    };
-    let is_marked = |it: Element<'_>| LOGO_PLACES.iter().any(|class| it.has_word("class", class));
+/// Where an image or a drawing is likely a logo.
+fn is_placed(element: Element<'_>) -> bool {
+    element.is("header") || says_logo(element, "class") || says_logo(element, "id")
+}
+
+/// Where an image is likely a logo.
+fn is_marked(element: Element<'_>) -> bool {
+    LOGO_PLACES.iter().any(|class| element.has_word("class", class))
+}
+
+fn says_logo(element: Element<'_>, name: &str) -> bool {
+    element.attr(name).is_some_and(|it| it.to_lowercase().contains("logo"))
+}
+
+fn is_logo(element: Element<'_>, places: &Within) -> bool {
     if element.is("img") {
-        return says("alt")
-            || says("src")
-            || says("class")
-            || says("id")
-            || element.ancestors().any(|it| is_placed(it) || is_marked(it));
+        return says_logo(element, "alt") || says_logo(element, "src") || places.has(element);
     }
     element.is_svg() && (is_placed(element) || element.ancestors().any(is_placed))
 }

@@ -296,3 +296,31 @@ fn cleaned(text: &str) -> String {
         .map(|c| if is_odd(c) { if c.is_whitespace() { ' ' } else { '\u{fffd}' } } else { c })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_all_scripts_are_broken_into_lines() {
+        let mut canvas = Canvas::new();
+        let text = format!("Köln Велосипеды Αθήνα {} \u{202e}x\u{0}", "https://a.test/".repeat(40));
+        let lines = canvas.lines(&text, 200.0, REGULAR);
+        assert!(lines.len() > 5);
+        assert!(lines.iter().all(|it| canvas.regular.width(it, REGULAR.size_pt) <= 200.0));
+        for line in &lines {
+            canvas.paragraph(LEFT, 200.0, REGULAR, line);
+        }
+        assert!(!canvas.has_unknown());
+        canvas.paragraph(LEFT, 200.0, REGULAR, "自転車 😀 مرحبا");
+        assert!(canvas.has_unknown());
+        assert!(crate::report::pdf::file::write(canvas, None, "自転車.test").starts_with(b"%PDF-"));
+    }
+
+    #[test]
+    fn a_document_ends() {
+        let mut canvas = Canvas::new();
+        canvas.paragraph(LEFT, 60.0, REGULAR, &"word ".repeat(40_000));
+        assert_eq!(canvas.pages.len(), PAGES_MAX);
+    }
+}
