@@ -30,6 +30,12 @@ pub enum Error {
     /// A part of the request is larger than allowed.
     #[error("{field} is {bytes} bytes, the limit is {bytes_max}")]
     TooLarge { field: &'static str, bytes: usize, bytes_max: usize },
+    /// A limit of the caller's is reached.
+    #[error("you have {count} {what}, which is the limit")]
+    TooMany { what: &'static str, count: u32 },
+    /// A bug of ours.
+    #[error("{0}")]
+    Internal(String),
     /// The server is going down and takes no new work.
     #[error("the server is shutting down")]
     ShuttingDown,

@@ -3,6 +3,7 @@
 //! Invariant: nothing here knows HTTP or SQL. Time, randomness, messages and rows come through the
 //! ports of `roundsman_core`; every loop has a `tick` that tests call instead of waiting.
 
+pub mod audits;
 pub mod bots;
 pub mod clock;
 mod error;

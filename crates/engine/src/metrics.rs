@@ -3,6 +3,7 @@
 //! Invariant: the number of series is bounded. Kinds and error codes come from users, so only the
 //! first so many get a label of their own and the rest share `other`.
 
+mod audits;
 mod presence;
 mod recordings;
 mod requests;
@@ -25,6 +26,7 @@ use roundsman_core::jobs::{
 use roundsman_core::ports::{Enqueued, KindDepth, SweepReport};
 
 use crate::health::LoopReport;
+use audits::AuditMetrics;
 use presence::PresenceMetrics;
 use recordings::RecordingMetrics;
 use requests::RequestMetrics;
@@ -78,6 +80,7 @@ struct Inner {
     transcripts: TranscriptMetrics,
     presence: PresenceMetrics,
     recordings: RecordingMetrics,
+    audits: AuditMetrics,
     requests: RequestMetrics,
 }
 
@@ -152,6 +155,7 @@ impl Default for Metrics {
                 transcripts: TranscriptMetrics::default(),
                 presence: PresenceMetrics::default(),
                 recordings: RecordingMetrics::default(),
+                audits: AuditMetrics::default(),
                 requests: RequestMetrics::default(),
             }),
         };
@@ -190,6 +194,7 @@ impl Metrics {
         m.transcripts.register(r);
         m.presence.register(r);
         m.recordings.register(r);
+        m.audits.register(r);
         m.requests.register(r);
     }
 

@@ -2,6 +2,7 @@
 //! started for real where waking is what is tested.
 #![cfg(test)]
 
+mod audits;
 mod backend;
 mod bots;
 mod flaky;
