@@ -36,6 +36,7 @@ const PROBLEM: (&str, &str) = ("Problem", "application/problem+json");
         (name = "ingest", description = "What producers of transcripts send, each with its meeting's token"),
         (name = "presence", description = "Meetings in video rooms: who is in them, who was, and what the provider tells"),
         (name = "recordings", description = "Recordings of meetings in video rooms, and who agrees to them"),
+        (name = "audits", description = "Audits of websites: asking for them, reading what they found, having them made again and again"),
         (name = "providers", description = "What providers of video rooms tell, signed with a secret"),
         (name = "vexa", description = "Bots and meetings as clients of the Vexa API know them"),
         (name = "webhooks", description = "Where a user is told of their meetings"),
@@ -124,7 +125,7 @@ fn add_common_problems(operation: &mut Operation) {
     if operation.parameters.as_ref().is_some_and(|parameters| !parameters.is_empty()) {
         codes.push(Code::InvalidRequest);
     }
-    if operation.operation_id.as_deref() == Some("enqueue_jobs") {
+    if matches!(operation.operation_id.as_deref(), Some("enqueue_jobs" | "create_audit")) {
         codes.push(Code::IdempotencyKeyReused);
     }
     let statuses: BTreeSet<u16> = codes.iter().map(|code| code.status().as_u16()).collect();

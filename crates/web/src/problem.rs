@@ -48,6 +48,7 @@ pub enum Code {
     InvalidRequest,
     IdempotencyKeyReused,
     BotLimitReached,
+    TooManyAudits,
     TooManyRefusals,
     TooManyConnections,
     Internal,
@@ -62,7 +63,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 30] = [
+    pub const ALL: [Code; 31] = [
         Code::InvalidJson,
         Code::EmailFixed,
         Code::NoData,
@@ -82,6 +83,7 @@ impl Code {
         Code::InvalidRequest,
         Code::IdempotencyKeyReused,
         Code::BotLimitReached,
+        Code::TooManyAudits,
         Code::TooManyRefusals,
         Code::TooManyConnections,
         Code::Internal,
@@ -149,6 +151,7 @@ impl Code {
             Code::BotLimitReached => {
                 (S::TOO_MANY_REQUESTS, "bot_limit_reached", "All of the user's bots are in use")
             }
+            Code::TooManyAudits => (S::TOO_MANY_REQUESTS, "too_many_audits", "Too many audits"),
             Code::TooManyRefusals => (
                 S::TOO_MANY_REQUESTS,
                 "too_many_refusals",
@@ -220,7 +223,7 @@ impl Problem {
             Code::StorageUnavailable | Code::ShuttingDown | Code::TooManyConnections => {
                 Some(RETRY_AFTER_SECS)
             }
-            Code::BotLimitReached => Some(BOT_RETRY_AFTER_SECS),
+            Code::BotLimitReached | Code::TooManyAudits => Some(BOT_RETRY_AFTER_SECS),
             Code::ProviderUnavailable => Some(PROVIDER_RETRY_AFTER_SECS),
             _ => None,
         };
@@ -317,6 +320,8 @@ impl From<Error> for Problem {
                 return Problem::new(Code::TooLarge, detail);
             }
             Error::Store(error) => return error.into(),
+            Error::Internal(cause) => return Problem::internal(cause),
+            Error::TooMany { .. } => Code::TooManyAudits,
             Error::Forbidden { .. } => Code::Forbidden,
             Error::LeaseLost => Code::LeaseLost,
             Error::WrongState { .. } => Code::WrongState,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use roundsman_core::daily::WebhookSecret;
 use roundsman_core::ports::{Clock, Random};
+use roundsman_engine::audits::Audits;
 use roundsman_engine::bots::Bots;
 use roundsman_engine::jobs::Jobs;
 use roundsman_engine::metrics::Metrics;
@@ -26,6 +27,7 @@ pub struct AppState {
     pub transcripts: Transcripts,
     pub presence: Presence,
     pub recordings: Recordings,
+    pub audits: Audits,
     pub daily: DailyEvents,
     /// Who listens live.
     pub live: Live,

@@ -1,5 +1,6 @@
 //! The routes, one file per resource.
 
+mod audits;
 mod bots;
 mod callbacks;
 mod daily;
@@ -65,6 +66,7 @@ pub(crate) fn documented() -> OpenApiRouter<Shared> {
         .merge(live::routes())
         .merge(presence::routes())
         .merge(recordings::routes())
+        .merge(audits::routes())
         .merge(daily::routes())
         .merge(vexa::shaped(users::routes()))
         .merge(health::routes())

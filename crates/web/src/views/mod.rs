@@ -3,6 +3,7 @@
 //! Invariant: a domain type is never serialised as it is. Changing a rule must not change the API
 //! by accident, and every shape here is in the OpenAPI document.
 
+mod audits;
 mod authorize;
 mod bot;
 mod callback;
@@ -27,6 +28,11 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
+pub(crate) use audits::{
+    AuditBody, AuditHistoryView, AuditListQuery, AuditListView, AuditReportView, AuditView,
+    RecurringAuditBody, RecurringAuditChangeBody, RecurringAuditListView, RecurringAuditQuery,
+    RecurringAuditView,
+};
 pub(crate) use authorize::{AuthorizeBody, AuthorizeView};
 pub(crate) use bot::{
     ActiveBotsView, BotStatusesView, ConfigBody, ConfigView, StartBody, StopBody, StopView,

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
 use roundsman_core::bots::{CallbackKey, MeetingTokens};
 use roundsman_core::ports::{Database, NewSubscription};
+use roundsman_engine::audits::{AuditWork, Audits};
 use roundsman_engine::health::Health;
 use roundsman_engine::presence::PresenceWork;
 use roundsman_engine::users::{
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use crate::app_audits::audit_work;
 use crate::app_parts::Parts;
 use crate::app_presence::{DAILY_SECRET, TestRooms, daily_events, presence_of};
 use crate::app_recordings::{KeptRecordings, recordings_of};
@@ -47,6 +49,7 @@ pub(crate) struct App {
     pub(crate) rooms: Arc<TestRooms>,
     pub(crate) presence_work: PresenceWork,
     pub(crate) kept_recordings: Arc<KeptRecordings>,
+    pub(crate) audit_work: AuditWork,
 }
 
 /// What may differ from test to test.
@@ -109,6 +112,7 @@ impl App {
         let rooms = Arc::new(TestRooms::default());
         let presence_work = parts.presence_work(rooms.clone());
         let kept_recordings = Arc::new(KeptRecordings::new(parts.store.clone()));
+        let audit_work = audit_work(&parts);
         let store = parts.store.clone();
         let authenticator = Authenticator::new(store.clone(), parts.clock.clone(), setup.auth());
         let users = Users::new(
@@ -128,6 +132,7 @@ impl App {
             webhooks: parts.webhooks(),
             presence: presence_of(&presence_work, setup.subscription.take()),
             recordings: recordings_of(&presence_work, &kept_recordings),
+            audits: Audits::new(&audit_work),
             daily: daily_events(&presence_work, &setup.daily_secrets),
             transcripts: parts.transcripts,
             live,
@@ -153,6 +158,7 @@ impl App {
             rooms,
             presence_work,
             kept_recordings,
+            audit_work,
         }
     }
 

@@ -10,6 +10,7 @@ use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, MergeRule, RetryPoli
 use roundsman_core::ports::{Bus, Clock, Random};
 use roundsman_core::presence::PresenceRules;
 use roundsman_core::transcripts::{FilterConfig, TranscriptionFilter};
+use roundsman_engine::audits::{AuditSettings, audit_specs};
 use roundsman_engine::bots::{Bots, BotsDeps};
 use roundsman_engine::jobs::{JobLimits, Jobs, JobsDeps};
 use roundsman_engine::metrics::Metrics;
@@ -138,7 +139,8 @@ fn job_limits() -> JobLimits {
 }
 
 fn catalog() -> KindCatalog {
-    let specs = presence_specs(&PresenceLimits::default());
+    let mut specs = presence_specs(&PresenceLimits::default());
+    specs.extend(audit_specs(&AuditSettings::default()));
     specs.into_iter().fold(KindCatalog::new(kind_defaults()), KindCatalog::with)
 }
 

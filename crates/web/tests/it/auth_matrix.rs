@@ -66,8 +66,8 @@ impl Route {
 }
 
 /// Those whose bodies are nothing like a worker's.
-const HAS_OWN_BODIES: [&str; 7] =
-    ["bots", "vexa", "webhooks", "transcripts", "presence", "recordings", "providers"];
+const HAS_OWN_BODIES: [&str; 8] =
+    ["audits", "bots", "vexa", "webhooks", "transcripts", "presence", "recordings", "providers"];
 /// Those for whoever has something else than a user's or the operator's token.
 const OTHERS_KEYS: [&str; 3] = ["bot_key", "meeting_token", "daily_signature"];
 

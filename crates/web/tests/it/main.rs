@@ -5,12 +5,14 @@
 
 mod admin;
 mod app;
+mod app_audits;
 mod app_bots;
 mod app_live;
 mod app_parts;
 mod app_presence;
 mod app_recordings;
 mod app_transcripts;
+mod audits;
 mod auth_matrix;
 mod bad_input;
 mod bots;
