@@ -13,6 +13,7 @@ Examples:
   roundsman config                                 show every setting and where its value came from
   roundsman config --default > roundsman.toml      a commented file to start from
   roundsman token create --user me@example.com     a user's API token, shown once
+  roundsman audit example.org --html report.html   audit a website here and now
 
 Every setting is also an environment variable: [jobs] poll_secs is ROUNDSMAN_JOBS_POLL_SECS.";
 
@@ -30,6 +31,14 @@ Examples:
   roundsman token create --user ci@example.com --scope jobs --expires-in 30d
   roundsman token list --user me@example.com
   roundsman token revoke 17";
+
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  roundsman audit example.org
+  roundsman audit https://example.org/ --html report.html --pdf report.pdf
+  roundsman audit http://localhost:3000 --allow-private --browser --json
+
+Needs no server. Fails, and says why, if the page cannot be looked at.";
 
 /// Keeps your database true about work that happens somewhere else.
 #[derive(Debug, Parser)]
@@ -66,6 +75,9 @@ pub(crate) enum Command {
     /// Create, list and revoke users' API tokens
     #[command(subcommand, after_help = TOKEN_EXAMPLES)]
     Token(TokenCommand),
+    /// Audit a website and print what was found
+    #[command(after_help = AUDIT_EXAMPLES)]
+    Audit(AuditArgs),
     /// Attend the meeting that the variable `BOT_CONFIG` describes: the reference bot, which the
     /// process launcher starts
     Bot,
@@ -134,6 +146,35 @@ pub(crate) struct TokenListArgs {
 pub(crate) struct TokenRevokeArgs {
     /// The token's id, as `token list` shows it
     pub(crate) id: i64,
+}
+
+/// One audit in the terminal.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
+pub(crate) struct AuditArgs {
+    /// The page; https unless it says otherwise
+    pub(crate) url: String,
+    /// Print all that was found as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the report as a page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the report as a PDF file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pdf: Option<PathBuf>,
+    /// Measure in a browser too, which must be on this machine
+    #[arg(long)]
+    pub(crate) browser: bool,
+    /// Allow addresses that are not public, for a site on your own machine
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+    /// Look at the page even if its robots.txt forbids it
+    #[arg(long)]
+    pub(crate) ignore_robots: bool,
+    /// Do not say how far it is
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]

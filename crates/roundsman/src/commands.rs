@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::cli::{Cli, Command, CommonArgs, ConfigArgs, DocsCommand, ServerArgs};
 use crate::config::{self, Config, Environment, Flags, Inputs, Loaded, Problems, Purpose};
-use crate::{bot, logging, migrate, openapi, output, serve, state_machines, token};
+use crate::{audit, bot, logging, migrate, openapi, output, serve, state_machines, token};
 
 /// The configuration file in the working directory.
 const CONFIG_FILE: &str = "roundsman.toml";
@@ -26,6 +26,7 @@ fn run_command(cli: Cli) -> anyhow::Result<()> {
         Command::Bot => Ok(()),
         Command::Serve(args) => block_on(serve::run(start(common, Some(&args))?)),
         Command::Migrate => block_on(migrate::run(start(common, None)?)),
+        Command::Audit(args) => block_on(audit::run(start(common, None)?, args)),
         Command::Token(command) => block_on(token::run(start(common, None)?, command)),
         Command::Openapi => openapi::run(),
         Command::Config(args) => show_config(common, &args),

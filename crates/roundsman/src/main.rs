@@ -1,5 +1,6 @@
 //! The `roundsman` command.
 
+mod audit;
 mod bot;
 mod cli;
 mod commands;

@@ -162,6 +162,7 @@ fn app_state(
         transcripts: node.transcripts.clone(),
         presence: node.presence.clone(),
         recordings: node.recordings.clone(),
+        audits: node.audits.clone(),
         daily: DailyEvents {
             secrets: node.daily_secrets.clone(),
             replay_window: config.daily.webhook_window,

@@ -53,13 +53,16 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 10] = [
     ("core", &[]),
     ("audit", &["core"]),
     ("bot", &[]),
-    ("engine", &["core"]),
+    ("engine", &["core", "audit"]),
     ("store", &["core"]),
     ("bus", &["core"]),
     ("providers", &["core"]),
     ("web", &["core", "engine"]),
     ("testkit", &["core"]),
-    ("roundsman", &["core", "bot", "engine", "store", "bus", "providers", "web", "testkit"]),
+    (
+        "roundsman",
+        &["core", "audit", "bot", "engine", "store", "bus", "providers", "web", "testkit"],
+    ),
 ];
 
 #[test]

@@ -3,6 +3,7 @@
 //! Invariants: a [`Config`] that exists is valid; its secrets cannot be printed; the rest of the
 //! program gets the section it needs and never looks at files, variables or flags itself.
 
+mod audits;
 mod bots;
 mod docs;
 mod env;

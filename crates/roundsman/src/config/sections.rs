@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
+use super::audits::Audits;
 use super::bots::{Bots, Egress, Launcher, Webhooks};
 use super::presence::{Daily, Presence, Recordings, Transcriber};
 use super::reader::Reader;
@@ -50,6 +51,7 @@ pub(crate) struct Config {
     pub(crate) presence: Presence,
     pub(crate) recordings: Recordings,
     pub(crate) transcriber: Transcriber,
+    pub(crate) audits: Audits,
     /// From `ROUNDSMAN_FAILPOINTS`; for tests, and no setting.
     pub(crate) failpoints: Option<String>,
 }
@@ -200,6 +202,7 @@ impl Config {
             presence: Presence::read(reader),
             recordings: Recordings::read(reader),
             transcriber: Transcriber::read(reader),
+            audits: Audits::read(reader),
             failpoints,
         }
     }

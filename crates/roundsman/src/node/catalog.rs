@@ -1,6 +1,7 @@
 //! The kinds that this server knows, and the policy of all others.
 
 use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, RetryPolicy};
+use roundsman_engine::audits::audit_specs;
 use roundsman_engine::bots::bot_specs;
 use roundsman_engine::jobs::prune_spec;
 use roundsman_engine::presence::presence_specs;
@@ -27,5 +28,6 @@ pub(crate) fn catalog(config: &Config) -> KindCatalog {
     specs.extend(transcript_specs());
     specs.extend(presence_specs(&super::presence::limits(config)));
     specs.extend(recording_specs(config.recordings.process_at_once_max));
+    specs.extend(audit_specs(&super::audits::settings(config)));
     specs.into_iter().fold(KindCatalog::new(defaults), KindCatalog::with)
 }

@@ -3,6 +3,7 @@
 //! Invariant: parts are made here and handed down; none of them looks for another by itself.
 
 mod admin_token;
+mod audits;
 mod bots;
 mod bus;
 mod catalog;
@@ -20,6 +21,7 @@ use anyhow::Context;
 use roundsman_core::daily::WebhookSecret;
 use roundsman_core::jobs::{KindCatalog, LeaseOwner, Role as JobRole, WorkerName};
 use roundsman_core::ports::{Clock, Database, EnqueueRequest, JobStore, Random, Store};
+use roundsman_engine::audits::{Audits, audit_wishes};
 use roundsman_engine::bots::Bots;
 use roundsman_engine::clock::DatabaseClock;
 use roundsman_engine::health::Health;
@@ -37,6 +39,7 @@ use roundsman_engine::webhooks::Webhooks;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use audits::pages;
 pub(crate) use catalog::catalog;
 pub(crate) use store::{Access, open_store};
 
@@ -61,6 +64,7 @@ pub(crate) struct Node {
     pub(crate) transcripts: Transcripts,
     pub(crate) presence: Presence,
     pub(crate) recordings: Recordings,
+    pub(crate) audits: Audits,
     pub(crate) intake: Arc<Intake>,
     /// What Daily signs its events with; none closes their route.
     pub(crate) daily_secrets: Arc<[WebhookSecret]>,
@@ -108,11 +112,12 @@ impl Node {
         let node_bots = bots::NodeBots::build(&parts, &keys, &said.service)?;
         let rooms = presence::NodePresence::build(&parts, &said.service)?;
         let heard = recordings::NodeRecordings::build(&parts, &said.service, rooms.recordings)?;
+        let audited = audits::NodeAudits::build(&parts)?;
         let health = Health::new(clock.clone());
         let owner = announce(store.as_ref(), clock.as_ref(), random.as_ref()).await?;
         let own = handlers(config, &store, &clock, &random, &metrics);
         let others = node_bots.handlers.into_iter().chain([said.handler]);
-        let others = others.chain(rooms.handlers).chain(heard.handlers);
+        let others = others.chain(rooms.handlers).chain(heard.handlers).chain(audited.handlers);
         let deps = worker_deps(&parts, &health, others.fold(own, HandlerRegistry::with));
         let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
         Ok(Node {
@@ -130,6 +135,7 @@ impl Node {
             transcripts: said.service,
             presence: rooms.presence,
             recordings: heard.recordings,
+            audits: audited.audits,
             intake: rooms.intake,
             daily_secrets: rooms.secrets,
             streams: said.streams,
@@ -153,6 +159,7 @@ impl Node {
         jobs.extend(transcript_wishes(now));
         jobs.extend(presence::NodePresence::wishes(config, now));
         jobs.extend(recordings::NodeRecordings::wishes(config, now));
+        jobs.extend(audit_wishes(now));
         let request = EnqueueRequest { jobs, idempotency: None };
         JobStore::enqueue(self.store.as_ref(), request, now).await?;
         Ok(())

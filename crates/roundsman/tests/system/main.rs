@@ -5,6 +5,7 @@
 //! never by a clock. The logs of every server that is started here are searched for secrets.
 #![cfg(test)]
 
+mod audits;
 mod bots;
 mod instrument;
 mod kill;
