@@ -54,9 +54,10 @@ impl Look<'_> {
     pub(super) async fn run(&self, asked: Url) -> Result<Observed, ObserveError> {
         let began_at = self.client.clock().now();
         self.progress.step(ObserveStep::Page);
-        let late = || trouble(Kind::Timeout, format!("no page within {:?}", self.wish.time_max));
-        let (hops, page) =
-            timeout(self.left(), self.page(asked.clone())).await.map_err(|_| late())??;
+        let time_max = self.left().min(self.options.limits.page_time_max);
+        let late = || trouble(Kind::Timeout, format!("no page within {time_max:?}"));
+        let looked = timeout(time_max, self.page(asked.clone())).await;
+        let (hops, page) = looked.map_err(|_| late())??;
         let url = Url::parse(&page.url)
             .map_err(|_| trouble(Kind::ProtocolError, "the page has no address"))?;
 

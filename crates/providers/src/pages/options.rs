@@ -39,6 +39,8 @@ impl PagesOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLimits {
     pub redirects_max: u32,
+    /// For the page with what leads to it, whatever the look has left.
+    pub page_time_max: Duration,
     /// To one address.
     pub connect_max: Duration,
     pub tls_max: Duration,
@@ -68,6 +70,7 @@ impl Default for PageLimits {
     fn default() -> Self {
         PageLimits {
             redirects_max: 5,
+            page_time_max: Duration::from_secs(30),
             connect_max: Duration::from_secs(5),
             tls_max: Duration::from_secs(5),
             answer_max: Duration::from_secs(15),

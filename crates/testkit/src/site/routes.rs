@@ -229,15 +229,15 @@ fn trick(kind: &str, what: &str) -> Reply {
         ..Reply::html("")
     };
     match (kind, what) {
-        // Ten gigabytes each, once decoded.
+        // A gigabyte or ten, once decoded. Files, because tests look at the memory of the process.
         ("bomb", "gzip") => {
-            let member = blank_member();
+            let member: &'static [u8] = include_bytes!("assets/blank.gz");
             let reply = Reply::html("").with("content-encoding", "gzip");
             Reply { sending: Sending::again(member, 1024, Duration::ZERO), ..reply }
         }
         ("bomb", "twice") => {
-            let once = blank_member().repeat(100);
-            Reply::html(gzip(&once)).with("content-encoding", "gzip, gzip")
+            let body: &'static [u8] = include_bytes!("assets/blank-twice.gz");
+            Reply::html(body).with("content-encoding", "gzip, gzip")
         }
         ("bomb", "br") => {
             let body: &'static [u8] = include_bytes!("assets/bomb.br");
@@ -275,17 +275,6 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     let written = encoder.write_all(plain).and_then(|()| encoder.try_finish());
     written.map(|()| encoder.get_ref().clone()).unwrap_or_default()
-}
-
-/// Ten megabytes of blanks. They are never all there at once: tests look at the memory of the process.
-fn blank_member() -> Vec<u8> {
-    static PIECE: [u8; 64 * 1024] = [b' '; 64 * 1024];
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    for _ in 0..160 {
-        // A vector takes everything.
-        let _ = encoder.write_all(&PIECE);
-    }
-    encoder.finish().unwrap_or_default()
 }
 
 /// One frame of blocks that each repeat one byte 128 KiB times.

@@ -18,11 +18,13 @@ use super::BrowserOptions;
 use crate::wait;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-const FLAGS: [&str; 25] = [
+const FLAGS: [&str; 26] = [
     "--headless",
     "--disable-gpu",
     // The proxy speaks TCP; nothing else may go around it.
     "--disable-quic",
+    // By its new name and by its old one; the profile says it too.
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     // Names are the proxy's to resolve, and our own machine is reached through it too.
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
@@ -47,6 +49,7 @@ const FLAGS: [&str; 25] = [
     "--mute-audio",
     "--remote-debugging-port=0",
 ];
+const PREFERENCES: &str = r#"{"webrtc":{"ip_handling_policy":"disable_non_proxied_udp","multiple_routes_enabled":false}}"#;
 const LIFELINE: &str =
     r#"{ "$@"; kill -s KILL -- "-$$"; } & while read -r _; do :; done; kill -s KILL -- "-$$""#;
 
@@ -86,6 +89,9 @@ impl Chromium {
     ) -> Result<(Self, String), ChromiumError> {
         let folder = tempfile::Builder::new().prefix("browser-").tempdir()?;
         let log = File::create(folder.path().join("chromium.log"))?;
+        let profile = folder.path().join("profile/Default");
+        std::fs::create_dir_all(&profile)?;
+        std::fs::write(profile.join("Preferences"), PREFERENCES)?;
         let mut command = Command::new("sh");
         command.args(["-c", LIFELINE, "sh"]).arg(program).args(FLAGS);
         // As root Chromium refuses to run in its own sandbox.
