@@ -11,7 +11,7 @@ use roundsman_providers::egress::{
 };
 
 /// Literal addresses and names that must not be connected to, in every spelling that leads there.
-const NOT_PUBLIC: [&str; 78] = [
+pub(crate) const NOT_PUBLIC: [&str; 78] = [
     // IPv4, plainly.
     "http://127.0.0.1/",
     "http://127.255.255.254/",
@@ -96,7 +96,7 @@ const NOT_PUBLIC: [&str; 78] = [
     "http://metadata.google.internal/computeMetadata/v1/",
 ];
 
-const LOCAL_NAMES: [&str; 8] = [
+pub(crate) const LOCAL_NAMES: [&str; 8] = [
     "http://localhost/",
     "http://LocalHost:8080/",
     "http://localhost./",

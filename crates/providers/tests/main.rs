@@ -6,6 +6,7 @@ mod docker;
 mod egress;
 mod media;
 mod nomad;
+mod pages;
 mod process;
 mod stand_in;
 mod transcriber;
