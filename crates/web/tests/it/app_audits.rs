@@ -52,6 +52,7 @@ impl Pages for OnePage {
                 timing: Timing { wait: Duration::from_millis(40), ..Timing::default() },
             },
             plain_http: Seen::Missing("not in this test".to_owned()),
+            foreign_origin: Seen::Missing("not in this test".to_owned()),
             robots: Seen::Missing("not in this test".to_owned()),
             sitemaps: Vec::new(),
             resources: Vec::new(),

@@ -138,6 +138,7 @@ fn observed(wish: &ObserveWish, html: &str) -> Observed {
             timing: Timing { wait: Duration::from_millis(40), ..Timing::default() },
         },
         plain_http: Seen::Missing("not in this test".to_owned()),
+        foreign_origin: Seen::Missing("not in this test".to_owned()),
         robots: Seen::Missing("not in this test".to_owned()),
         sitemaps: Vec::new(),
         resources: Vec::new(),

@@ -1,7 +1,7 @@
 //! One audit from the wish to its end.
 
 use roundsman_core::audits::AuditStatus;
-use roundsman_core::ports::{AuditFilter, AuditStore, Clock, ObserveErrorKind, Scope};
+use roundsman_core::ports::{AuditFilter, AuditStore, ObserveErrorKind, Scope};
 use roundsman_engine::Error;
 use roundsman_engine::audits::{AuditRequest, ReportFormat, StoredReport, WantedOptions};
 
