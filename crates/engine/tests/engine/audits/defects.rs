@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ADA, BAD, GOOD, Look, Office, PAGE, round};
 use crate::backend::{Backend, on_every_database};
-use crate::support::{NEVER, TTL, let_others_run, secs, soon, until};
+use crate::support::{NEVER, TTL, just_under, let_others_run, secs, soon, until};
 
 on_every_database! {
     defect_1_the_next_audit_is_claimed_when_one_ends
@@ -83,7 +83,7 @@ async fn defect_3_a_rescue_looks_again_before_it_takes(backend: Backend) {
     office.looked(2).await;
     office.pass(secs(30));
     office.worker.keep_tick().await.unwrap();
-    office.pass(TTL - secs(1));
+    office.pass(just_under(TTL));
     assert_eq!(office.world.sweeper().tick().await.unwrap(), 0);
     office.pages.go_on();
     until("it ends", || office.worker.running_count() == 0).await;
