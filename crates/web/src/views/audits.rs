@@ -22,7 +22,9 @@ use crate::problem::{Place, Problem};
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuditBody {
     /// The page. Without a scheme it is https.
-    #[schema(example = "https://example.org/", max_length = 2048)]
+    // Who may not ask is told that first: what is missing is found when it is looked at.
+    #[serde(default)]
+    #[schema(required = true, example = "https://example.org/", max_length = 2048)]
     url: String,
     /// Higher goes first; a step is worth a minute of waiting. The operator's rules add to it.
     #[serde(default)]
@@ -378,11 +380,13 @@ impl AuditReportView {
 #[schema(as = RecurringAuditRequest)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecurringAuditBody {
-    #[schema(example = "https://example.org/", max_length = 2048)]
+    #[serde(default)]
+    #[schema(required = true, example = "https://example.org/", max_length = 2048)]
     url: String,
     /// An interval such as `every 6h`, the five fields of cron in UTC such as `30 6 * * 1`, or one of
     /// `@hourly`, `@daily`, `@weekly`, `@monthly`.
-    #[schema(example = "every 6h")]
+    #[serde(default)]
+    #[schema(required = true, example = "every 6h")]
     schedule: String,
     #[serde(default)]
     priority: i16,
