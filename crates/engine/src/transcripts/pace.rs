@@ -76,7 +76,7 @@ mod tests {
                 came.extend(std::iter::repeat_n(now, left));
             }
             let within = |from: &Duration| {
-                came.iter().filter(|at| (*from..=*from + SECOND).contains(at)).count()
+                came.iter().filter(|at| (*from..=*from + SECOND).contains(*at)).count()
             };
             let most = came.iter().map(within).max().unwrap();
             assert_eq!(most, per_sec as usize);

@@ -74,7 +74,7 @@ impl Behind {
         let most = |told: &Vec<Duration>| {
             let second = |from: Duration| from..from + Duration::from_secs(1);
             let within =
-                |from: &Duration| told.iter().filter(|at| second(*from).contains(at)).count();
+                |from: &Duration| told.iter().filter(|at| second(*from).contains(*at)).count();
             told.iter().map(within).max().unwrap_or_default()
         };
         self.told.values().map(most).max().unwrap_or_default()

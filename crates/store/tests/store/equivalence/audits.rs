@@ -3,6 +3,7 @@
 //! of what is done here is done to jobs.
 
 use std::any::Any;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use roundsman_core::audits::{
 };
 use roundsman_core::effects::Effects;
 use roundsman_core::jobs::{
-    JobError, JobId, Json, Lane, LeaseNo, LeaseOwner, LeaseRef, Outcome, Settle, WorkerName,
+    JobError, JobId, Json, Lane, LeaseNo, LeaseOwner, LeaseRef, Outcome, RunningJob, Settle,
+    WorkerName,
 };
 use roundsman_core::ports::{
     AuditFilter, ClaimRequest, CreateAuditAnswer, DueAnswer, Heartbeat, LaneDemand, PruneRequest,
@@ -106,18 +108,7 @@ impl Subject {
         Ok(match op {
             Op::Advance { .. } => String::new(),
             Op::Create { by, page, request, unfinished_max } => {
-                let request = request.map(|(key, hash)| RequestKey {
-                    key: format!("key {key}"),
-                    body_hash: [hash; 32],
-                });
-                let new = NewAudit {
-                    user_id: [ADA, BOB][usize::from(by % 2)],
-                    website_url: page_of(*page),
-                    options: AuditOptions { browser: by % 3 == 0, obey_robots: by % 5 == 0 },
-                    priority: i16::from(*page % 3),
-                    attempts_max: 3,
-                    request,
-                };
+                let new = new_audit(*by, *page, *request);
                 match store.create_audit(new, *unfinished_max, now).await? {
                     CreateAuditAnswer::Created(audit) => format!("created {:?}", shown(*audit)),
                     CreateAuditAnswer::Replayed(audit) => format!("replayed {:?}", shown(*audit)),
@@ -138,7 +129,7 @@ impl Subject {
                     total_max: *count,
                 };
                 let claimed = store.claim(request, now).await?.jobs;
-                self.leases.extend(claimed.iter().map(|job| job.lease_ref()));
+                self.leases.extend(claimed.iter().map(RunningJob::lease_ref));
                 format!("claimed {}", claimed.len())
             }
             Op::Beat { lease } => {
@@ -161,17 +152,7 @@ impl Subject {
                 Some((_, job)) => format!("{:?}", store.retry(Scope::All, job, now).await?),
                 None => String::new(),
             },
-            Op::PruneJobs => {
-                let request = PruneRequest {
-                    completed_before: now,
-                    failed_before: now,
-                    cancelled_before: now,
-                    idempotency_before: now,
-                    frames_before: now,
-                    rows_max: 100,
-                };
-                format!("{:?}", store.prune(request).await?)
-            }
+            Op::PruneJobs => format!("{:?}", store.prune(everything(now)).await?),
             Op::PruneAudits { ago_secs, rows_max } => {
                 let before = now - Duration::from_secs(*ago_secs);
                 format!("pruned {}", store.prune_audits(before, *rows_max).await?)
@@ -259,7 +240,7 @@ impl Subject {
             let picture = store.audit_screenshot(Scope::All, *id).await?;
             let before = store.previous_audit(*user_id, website_url.clone(), *id).await?;
             let before = before.map(|report| report.audit.id);
-            seen.push_str(&format!("{report:?} {picture:?} {before:?}"));
+            let _ = write!(seen, "{report:?} {picture:?} {before:?}");
             if !self.audits.contains(&(*id, *job_id)) {
                 self.audits.push((*id, *job_id));
             }
@@ -365,5 +346,30 @@ fn result(audit_id: AuditId) -> AuditResult {
         raw_data: Json::null(),
         report: Json::null(),
         screenshot_png: (audit_id.get() % 2 == 0).then(|| vec![1]),
+    }
+}
+
+fn new_audit(by: u8, page: u8, request: Option<(u8, u8)>) -> NewAudit {
+    let request =
+        request.map(|(key, hash)| RequestKey { key: format!("key {key}"), body_hash: [hash; 32] });
+    NewAudit {
+        user_id: [ADA, BOB][usize::from(by % 2)],
+        website_url: page_of(page),
+        options: AuditOptions { browser: by.is_multiple_of(3), obey_robots: by.is_multiple_of(5) },
+        priority: i16::from(page % 3),
+        attempts_max: 3,
+        request,
+    }
+}
+
+/// Whatever is over.
+fn everything(now: Timestamp) -> PruneRequest {
+    PruneRequest {
+        completed_before: now,
+        failed_before: now,
+        cancelled_before: now,
+        idempotency_before: now,
+        frames_before: now,
+        rows_max: 100,
     }
 }
