@@ -33,7 +33,8 @@ find_postgres_bin() {
 
 # What the tests need and how it is told that it is there: a program, and the package that has it.
 readonly TOOLS=(redis-server:redis-server strace:strace podman:podman runc:runc chromium:chromium
-    python3:python3 busybox:busybox-static espeak-ng:espeak-ng)
+    python3:python3 busybox:busybox-static espeak-ng:espeak-ng
+    node:nodejs npm:npm)
 
 # Makes sure that everything is there, or ends the script with what to do about it.
 ensure_servers() {
@@ -73,6 +74,23 @@ ensure_clients() {
     fi
     ROUNDSMAN_TEST_CLIENTS_PYTHON=$(cd "$folder/bin" && pwd)/python
     export ROUNDSMAN_TEST_CLIENTS_PYTHON
+}
+
+# Compiles the TypeScript worker library with its example, outside of the tree, whenever it has
+# changed. Exports where the example is.
+ensure_typescript_worker() {
+    local source=$SCRIPTS_DIR/../workers/typescript folder=${CARGO_TARGET_DIR:-target}/typescript-worker state
+    state=$(cd "$source" && find . -name node_modules -prune -o -name dist -prune -o -type f -print0 | sort -z | xargs -0 cat | cksum)
+    if [[ $(cat "$folder/installed" 2>/dev/null) != "$state" ]]; then
+        say "compiling the TypeScript worker library"
+        mkdir -p "$folder"
+        cp -R "$source"/{package.json,tsconfig.json,src,examples} "$folder/"
+        (cd "$folder" && npm install --no-audit --no-fund --loglevel=error && npm run --silent build) </dev/null >&2 \
+            || die "cannot compile the TypeScript worker library with npm"
+        printf '%s' "$state" >"$folder/installed"
+    fi
+    ROUNDSMAN_TEST_TYPESCRIPT_WORKER=$(cd "$folder" && pwd)/dist/examples/render.js
+    export ROUNDSMAN_TEST_TYPESCRIPT_WORKER
 }
 
 # A subshell, so that its EXIT trap puts the service policy back however the installation ends.

@@ -14,6 +14,9 @@ pub const POSTGRES_BIN: &str = "ROUNDSMAN_TEST_POSTGRES_BIN";
 /// The Python that has the published clients which tests drive.
 pub const CLIENTS_PYTHON: &str = "ROUNDSMAN_TEST_CLIENTS_PYTHON";
 
+/// The example of the TypeScript worker library, compiled.
+pub const TYPESCRIPT_WORKER: &str = "ROUNDSMAN_TEST_TYPESCRIPT_WORKER";
+
 /// How often the kill tests kill; without it, each place once.
 pub const KILLS: &str = "ROUNDSMAN_TEST_KILLS";
 
@@ -33,6 +36,11 @@ pub fn redis_url() -> Result<String> {
 /// The interpreter with the published clients, or an error that says how to get one.
 pub fn clients_python() -> Result<PathBuf> {
     required(CLIENTS_PYTHON).map(PathBuf::from)
+}
+
+/// The compiled example of the TypeScript worker library, or an error that says how to get one.
+pub fn typescript_worker() -> Result<PathBuf> {
+    required(TYPESCRIPT_WORKER).map(PathBuf::from)
 }
 
 /// How many kills were asked for, if anybody did.
