@@ -20,6 +20,7 @@ pub mod conformance;
 pub mod conformance_cache;
 #[cfg(feature = "conformance")]
 pub mod conformance_stream;
+mod inspect;
 mod kept;
 mod limits;
 mod link;
@@ -33,6 +34,7 @@ mod registry;
 mod remote;
 mod transcripts;
 
+pub use inspect::{RedisFacts, inspect_redis};
 pub use limits::BusLimits;
 pub use link::{RedisLink, RedisUrlError};
 pub use local::LocalBus;

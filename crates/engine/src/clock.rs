@@ -54,6 +54,11 @@ fn monotonic_now() -> Instant {
     Instant::now()
 }
 
+/// This machine's own clock, to be compared with the database's and for nothing else.
+pub fn wall() -> Timestamp {
+    wall_now()
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 fn wall_now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -40,6 +40,17 @@ Examples:
 
 Needs no server. Fails, and says why, if the page cannot be looked at.";
 
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  roundsman backup /backups/monday.db              SQLite: a file of its own; PostgreSQL: pg_dump's
+  roundsman restore --dry-run /backups/monday.db   is it sound, and what is in it?
+  roundsman restore --verify /backups/monday.db    what was there before is kept beside it";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  source <(roundsman completions bash)
+  roundsman completions zsh > ~/.zfunc/_roundsman";
+
 /// Keeps your database true about work that happens somewhere else.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
@@ -68,6 +79,16 @@ pub(crate) enum Command {
     Serve(ServerArgs),
     /// Bring the database's schema up to date, as `serve` does at its start, and exit
     Migrate,
+    /// Copy one moment of the database into a file; a server may run meanwhile
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Backup(BackupArgs),
+    /// Put a copy in the place of the database; no server may run
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Restore(RestoreArgs),
+    /// Look whether the database is sound and everything in it can be true
+    Check(CheckArgs),
+    /// Say what is configured, what of it can be reached, what is wrong and what to do
+    Doctor(DoctorArgs),
     /// Show the effective configuration and where each value came from
     Config(ConfigArgs),
     /// Print the description of the HTTP interface (OpenAPI 3.1, JSON)
@@ -81,9 +102,57 @@ pub(crate) enum Command {
     /// Attend the meeting that the variable `BOT_CONFIG` describes: the reference bot, which the
     /// process launcher starts
     Bot,
+    /// Print a script that completes this command in a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
     /// Print generated parts of the documentation
     #[command(subcommand, hide = true)]
     Docs(DocsCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file to make; one that exists is left alone
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// A file that `roundsman backup` has made
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Look at everything in it as `roundsman check` does, and refuse what is not sound
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Only look at it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Settings of a server that are often given by flag.

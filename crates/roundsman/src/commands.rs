@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::CommandFactory;
 
 use crate::cli::{Cli, Command, CommonArgs, ConfigArgs, DocsCommand, ServerArgs};
 use crate::config::{self, Config, Environment, Flags, Inputs, Loaded, Problems, Purpose};
-use crate::{audit, bot, logging, migrate, openapi, output, serve, state_machines, token};
+use crate::{audit, bot, logging, migrate, openapi, output, serve, state_machines, token, upkeep};
 
 /// The configuration file in the working directory.
 const CONFIG_FILE: &str = "roundsman.toml";
@@ -28,11 +29,26 @@ fn run_command(cli: Cli) -> anyhow::Result<()> {
         Command::Migrate => block_on(migrate::run(start(common, None)?)),
         Command::Audit(args) => block_on(audit::run(start(common, None)?, args)),
         Command::Token(command) => block_on(token::run(start(common, None)?, command)),
+        Command::Backup(args) => block_on(upkeep::backup(start(common, None)?, args)),
+        Command::Restore(args) => block_on(upkeep::restore(start(common, None)?, args)),
+        Command::Check(args) => block_on(upkeep::check(start(common, None)?, args)),
+        Command::Doctor(args) => {
+            let loaded = load(common, Some(&args.server))?;
+            logging::init(&loaded.config.log)?;
+            block_on(upkeep::doctor(loaded.config, loaded.hints, args))
+        }
+        Command::Completions { shell } => completions(shell),
         Command::Openapi => openapi::run(),
         Command::Config(args) => show_config(common, &args),
         Command::Docs(DocsCommand::Config) => Ok(output::print(&config::reference())?),
         Command::Docs(DocsCommand::States) => Ok(output::print(&state_machines::document())?),
     }
+}
+
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "roundsman", &mut script);
+    Ok(output::print(&String::from_utf8_lossy(&script))?)
 }
 
 /// Loads the configuration and starts logging with it.

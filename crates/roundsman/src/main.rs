@@ -13,6 +13,7 @@ mod output;
 mod serve;
 mod state_machines;
 mod token;
+mod upkeep;
 
 use std::process::ExitCode;
 

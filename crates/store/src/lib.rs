@@ -6,6 +6,7 @@
 //! from a failed attempt) is called from `roundsman_core` inside the transaction, so that it cannot
 //! differ.
 
+pub mod advice;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod migrations;

@@ -41,7 +41,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use audits::pages;
 pub(crate) use catalog::catalog;
-pub(crate) use store::{Access, open_store};
+pub(crate) use store::{Access, open_postgres, open_store, postgres_config};
 
 use crate::config::{Config, Role, Roles};
 

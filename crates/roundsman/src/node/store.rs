@@ -44,30 +44,33 @@ pub(crate) async fn open_store(
             Ok(Arc::new(store))
         }
         DatabaseTarget::Postgres(url) => {
-            let options = PostgresOptions {
-                pool_max: database.pool_max,
-                connect_timeout: database.connect_max,
-                wait_timeout: database.connect_max,
-                statement_timeout: database.statement_max,
-                // A call may be several statements, and its answer may be lost on the way.
-                call_timeout: database.statement_max + database.connect_max,
-                process_lock: if database.process_lock {
-                    ProcessLock::Held
-                } else {
-                    ProcessLock::Off
-                },
-                ..PostgresOptions::new(postgres_config(url.expose_secret())?)
-            };
-            let store = PostgresStore::connect(options, catalog)
-                .await
-                .context("cannot open the PostgreSQL database")?;
-            Ok(Arc::new(store))
+            Ok(Arc::new(open_postgres(config, url.expose_secret(), catalog).await?))
         }
     }
 }
 
+/// For what only PostgreSQL can be asked; everybody else takes any [`Store`].
+pub(crate) async fn open_postgres(
+    config: &Config,
+    url: &str,
+    catalog: Arc<KindCatalog>,
+) -> anyhow::Result<PostgresStore> {
+    let database = &config.database;
+    let options = PostgresOptions {
+        pool_max: database.pool_max,
+        connect_timeout: database.connect_max,
+        wait_timeout: database.connect_max,
+        statement_timeout: database.statement_max,
+        // A call may be several statements, and its answer may be lost on the way.
+        call_timeout: database.statement_max + database.connect_max,
+        process_lock: if database.process_lock { ProcessLock::Held } else { ProcessLock::Off },
+        ..PostgresOptions::new(postgres_config(url)?)
+    };
+    PostgresStore::connect(options, catalog).await.context("cannot open the PostgreSQL database")
+}
+
 /// The URL may hold a password, so an error must not repeat it.
-pub(super) fn postgres_config(url: &str) -> anyhow::Result<tokio_postgres::Config> {
+pub(crate) fn postgres_config(url: &str) -> anyhow::Result<tokio_postgres::Config> {
     tokio_postgres::Config::from_str(url)
         .map_err(|_| anyhow::anyhow!("database.url is not a valid PostgreSQL URL"))
 }

@@ -23,6 +23,7 @@ mod schema;
 mod session;
 mod transcripts;
 mod types;
+pub mod upkeep;
 mod users;
 mod webhooks;
 

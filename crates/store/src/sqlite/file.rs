@@ -81,6 +81,6 @@ pub(super) fn prepare_database(path: &Path) -> Result<()> {
         .map_err(|error| on_file("cannot protect the database", path, &error))
 }
 
-fn on_file(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+pub(super) fn on_file(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("{what} {}: {error}", path.display()))
 }

@@ -22,6 +22,7 @@ mod request;
 mod schema;
 mod time;
 mod transcripts;
+pub mod upkeep;
 mod users;
 mod webhooks;
 mod writer;

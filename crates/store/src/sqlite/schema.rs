@@ -27,6 +27,14 @@ pub(super) fn refuse_foreign(conn: &Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a file without any schema: it is no copy of a database.
+pub(super) fn refuse_empty(conn: &Connection, path: &Path) -> Result<()> {
+    if version(conn)? == 0 {
+        return Err(Failure::failed(format!("{} is empty", path.display())));
+    }
+    Ok(())
+}
+
 /// Refuses a database that a server of an older release has open: it cannot be migrated under it.
 pub(super) fn refuse_older(conn: &Connection) -> Result<()> {
     let found = version(conn)?;
@@ -68,7 +76,7 @@ fn apply(conn: &Connection, migration: &Migration) -> Result<()> {
     Ok(())
 }
 
-fn version(conn: &Connection) -> Result<u32> {
+pub(super) fn version(conn: &Connection) -> Result<u32> {
     Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 

@@ -19,7 +19,7 @@ use crate::migrations::SCHEMA_KNOWN;
 
 const USER: UserId = UserId::new(1);
 
-fn catalog() -> Arc<KindCatalog> {
+pub(super) fn catalog() -> Arc<KindCatalog> {
     Arc::new(KindCatalog::new(KindSpec {
         kind: kind(),
         lease_ttl: Duration::from_mins(1),
