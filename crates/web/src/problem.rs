@@ -51,9 +51,11 @@ pub enum Code {
     TooManyAudits,
     TooManyRefusals,
     TooManyConnections,
+    TooManyRequests,
     Internal,
     ProviderRefused,
     ProviderUnavailable,
+    Overloaded,
     StorageUnavailable,
     StorageFull,
     ShuttingDown,
@@ -63,7 +65,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 31] = [
+    pub const ALL: [Code; 33] = [
         Code::InvalidJson,
         Code::EmailFixed,
         Code::NoData,
@@ -86,9 +88,11 @@ impl Code {
         Code::TooManyAudits,
         Code::TooManyRefusals,
         Code::TooManyConnections,
+        Code::TooManyRequests,
         Code::Internal,
         Code::ProviderRefused,
         Code::ProviderUnavailable,
+        Code::Overloaded,
         Code::StorageUnavailable,
         Code::StorageFull,
         Code::ShuttingDown,
@@ -113,6 +117,8 @@ impl Code {
     /// The one table of what each code means.
     fn row(self) -> (StatusCode, &'static str, &'static str) {
         use StatusCode as S;
+        let too_many = |word, title| (S::TOO_MANY_REQUESTS, word, title);
+        let unavailable = |word, title| (S::SERVICE_UNAVAILABLE, word, title);
         match self {
             Code::InvalidJson => (S::BAD_REQUEST, "invalid_json", "The body is not JSON"),
             Code::EmailFixed => {
@@ -149,37 +155,35 @@ impl Code {
                 "The idempotency key belongs to another request",
             ),
             Code::BotLimitReached => {
-                (S::TOO_MANY_REQUESTS, "bot_limit_reached", "All of the user's bots are in use")
+                too_many("bot_limit_reached", "All of the user's bots are in use")
             }
-            Code::TooManyAudits => (S::TOO_MANY_REQUESTS, "too_many_audits", "Too many audits"),
-            Code::TooManyRefusals => (
-                S::TOO_MANY_REQUESTS,
-                "too_many_refusals",
-                "Too many requests without a valid token",
-            ),
+            Code::TooManyAudits => too_many("too_many_audits", "Too many audits"),
+            Code::TooManyRefusals => {
+                too_many("too_many_refusals", "Too many requests without a valid token")
+            }
             Code::TooManyConnections => {
-                (S::TOO_MANY_REQUESTS, "too_many_connections", "Too many live connections")
+                too_many("too_many_connections", "Too many live connections")
             }
+            Code::TooManyRequests => {
+                too_many("too_many_requests", "Too many requests with this token")
+            }
+            Code::Overloaded => unavailable("overloaded", "The server has too much to do"),
             Code::Internal => (S::INTERNAL_SERVER_ERROR, "internal", "Internal error"),
             Code::ProviderRefused => (S::BAD_GATEWAY, "provider_refused", "The provider refuses"),
             Code::ProviderUnavailable => {
-                (S::SERVICE_UNAVAILABLE, "provider_unavailable", "The provider does not answer")
+                unavailable("provider_unavailable", "The provider does not answer")
             }
             Code::StorageUnavailable => {
-                (S::SERVICE_UNAVAILABLE, "storage_unavailable", "The database is unavailable")
+                unavailable("storage_unavailable", "The database is unavailable")
             }
-            Code::StorageFull => {
-                (S::SERVICE_UNAVAILABLE, "storage_full", "The database cannot store more")
-            }
-            Code::ShuttingDown => {
-                (S::SERVICE_UNAVAILABLE, "shutting_down", "The server is shutting down")
-            }
-            Code::TimedOut => (S::SERVICE_UNAVAILABLE, "timed_out", "The request took too long"),
+            Code::StorageFull => unavailable("storage_full", "The database cannot store more"),
+            Code::ShuttingDown => unavailable("shutting_down", "The server is shutting down"),
+            Code::TimedOut => unavailable("timed_out", "The request took too long"),
             Code::AdminNotConfigured => {
-                (S::SERVICE_UNAVAILABLE, "admin_not_configured", "There is no admin token")
+                unavailable("admin_not_configured", "There is no admin token")
             }
             Code::NotConfigured => {
-                (S::SERVICE_UNAVAILABLE, "not_configured", "The server is not set up for this")
+                unavailable("not_configured", "The server is not set up for this")
             }
         }
     }
@@ -220,9 +224,10 @@ pub struct Problem {
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         let retry_after_secs = match code {
-            Code::StorageUnavailable | Code::ShuttingDown | Code::TooManyConnections => {
-                Some(RETRY_AFTER_SECS)
-            }
+            Code::StorageUnavailable
+            | Code::ShuttingDown
+            | Code::TooManyConnections
+            | Code::Overloaded => Some(RETRY_AFTER_SECS),
             Code::BotLimitReached | Code::TooManyAudits => Some(BOT_RETRY_AFTER_SECS),
             Code::ProviderUnavailable => Some(PROVIDER_RETRY_AFTER_SECS),
             _ => None,

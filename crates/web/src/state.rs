@@ -57,13 +57,19 @@ pub struct DailyEvents {
 }
 
 /// What a request may cost.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct WebLimits {
     pub body_bytes_max: usize,
     /// From the request's headers to its answer, the body's arrival included.
     pub request_max: Duration,
     /// What a claim may wait for work on top of that: the job service's own limit.
     pub claim_wait_max: Duration,
+    /// Further requests are refused at once.
+    pub requests_at_once_max: usize,
+    /// In the long run, by one token; 0 for any number.
+    pub token_requests_per_sec_max: u32,
+    /// Whose pages may call from a browser.
+    pub cors_origins: Vec<String>,
 }
 
 impl Default for WebLimits {
@@ -72,6 +78,9 @@ impl Default for WebLimits {
             body_bytes_max: 1024 * 1024,
             request_max: Duration::from_secs(30),
             claim_wait_max: Duration::from_secs(30),
+            requests_at_once_max: 1024,
+            token_requests_per_sec_max: 0,
+            cors_origins: Vec::new(),
         }
     }
 }

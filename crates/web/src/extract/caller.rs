@@ -100,6 +100,13 @@ impl FromRequestParts<Shared> for AdminCaller {
     }
 }
 
+/// The token that a request sends, whosever it is.
+pub(crate) fn sent_token(headers: &HeaderMap) -> Option<&str> {
+    text(headers, API_KEY_HEADER)
+        .or_else(|| bearer(headers))
+        .or_else(|| text(headers, ADMIN_KEY_HEADER))
+}
+
 /// A header's text.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()

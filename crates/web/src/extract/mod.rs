@@ -10,7 +10,7 @@ mod params;
 mod vexa_caller;
 
 pub(crate) use bot_token::{BotToken, PathBotToken, not_this_bot};
-pub(crate) use caller::{AdminCaller, Caller, bearer};
+pub(crate) use caller::{API_KEY_HEADER, AdminCaller, Caller, bearer, sent_token};
 pub(crate) use daily_body::{DAILY_BODY_BYTES_MAX, DailyBody};
 pub(crate) use json::{AppJson, AppJsonWithBytes, JsonBytes};
 pub(crate) use live_key::LiveKey;

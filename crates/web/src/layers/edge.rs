@@ -110,7 +110,14 @@ fn chain(problem: &Problem) -> String {
 }
 
 fn is_limit(code: Code) -> bool {
-    matches!(code, Code::TooLarge | Code::TimedOut | Code::TooManyRefusals)
+    matches!(
+        code,
+        Code::TooLarge
+            | Code::TimedOut
+            | Code::TooManyRefusals
+            | Code::TooManyRequests
+            | Code::Overloaded
+    )
 }
 
 fn write_body(response: &mut Response, problem: &Problem, path: &str, id: &HeaderValue) {

@@ -26,7 +26,9 @@ use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::layers::{Refusals, count_refusals, edge, shown_path, time_limit};
+use crate::layers::{
+    Crowd, Pace, Refusals, cors, count_refusals, crowd, edge, pace, shown_path, time_limit,
+};
 use crate::openapi;
 use crate::problem::{Code, Problem};
 use crate::state::{AppState, Shared};
@@ -37,17 +39,26 @@ pub(crate) use worker::CLAIM_PATH;
 /// The whole edge, ready to be served.
 pub fn router(state: AppState) -> Router {
     let body_bytes_max = state.limits.body_bytes_max;
+    let crowd_of = Crowd::new(state.limits.requests_at_once_max);
+    let pace_of = Pace::new(state.limits.token_requests_per_sec_max);
+    let cors = cors(&state.limits.cors_origins);
     let state: Shared = Arc::new(state);
     let (documented, _) = documented().split_for_parts();
-    documented
+    let mut router = documented
         .merge(docs::pages())
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(body_bytes_max))
         .layer(from_fn_with_state((state.clone(), Arc::new(Refusals::default())), count_refusals))
-        .layer(from_fn_with_state(state.clone(), time_limit))
-        .layer(from_fn_with_state(state.clone(), edge))
-        .with_state(state)
+        .layer(from_fn_with_state(state.clone(), time_limit));
+    if let Some(pace_of) = pace_of {
+        router = router.layer(from_fn_with_state((state.clone(), pace_of), pace));
+    }
+    router = router.layer(from_fn_with_state(crowd_of, crowd));
+    if let Some(cors) = cors {
+        router = router.layer(cors);
+    }
+    router.layer(from_fn_with_state(state.clone(), edge)).with_state(state)
 }
 
 /// Every route that clients are meant to call, with its description.

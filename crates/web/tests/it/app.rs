@@ -56,6 +56,9 @@ pub(crate) struct App {
 pub(crate) struct Setup {
     pub(crate) admin: Option<&'static str>,
     pub(crate) request_max: Duration,
+    pub(crate) requests_at_once_max: usize,
+    pub(crate) token_requests_per_sec_max: u32,
+    pub(crate) cors_origins: Vec<String>,
     /// Stands in front of the database when it is asked whether it is there.
     pub(crate) ping: Option<Arc<dyn Database>>,
     pub(crate) live: LiveLimits,
@@ -73,6 +76,9 @@ impl Default for Setup {
         Setup {
             admin: Some(ADMIN_TOKEN),
             request_max: Duration::from_secs(30),
+            requests_at_once_max: 1000,
+            token_requests_per_sec_max: 0,
+            cors_origins: Vec::new(),
             ping: None,
             live: LiveLimits::default(),
             body_bytes_max: BODY_BYTES_MAX,
@@ -95,6 +101,9 @@ impl Setup {
         WebLimits {
             body_bytes_max: self.body_bytes_max,
             request_max: self.request_max,
+            requests_at_once_max: self.requests_at_once_max,
+            token_requests_per_sec_max: self.token_requests_per_sec_max,
+            cors_origins: self.cors_origins.clone(),
             ..WebLimits::default()
         }
     }

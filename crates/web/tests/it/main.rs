@@ -19,6 +19,7 @@ mod bots;
 mod by_hand;
 mod callbacks;
 mod connections;
+mod crowd;
 mod daily;
 mod daily_transcripts;
 mod documents;
