@@ -184,6 +184,9 @@ fn app_state(
             body_bytes_max: config.server.body_bytes_max,
             request_max: config.server.request_max,
             claim_wait_max: config.jobs.wait_max,
+            requests_at_once_max: config.server.requests_at_once_max,
+            token_requests_per_sec_max: config.auth.requests_per_sec_max,
+            cors_origins: config.server.cors_origins.clone(),
         },
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Server {
     pub(crate) body_bytes_max: usize,
     pub(crate) header_bytes_max: usize,
     pub(crate) connections_max: usize,
+    pub(crate) requests_at_once_max: usize,
+    pub(crate) cors_origins: Vec<String>,
     pub(crate) jobs_per_request_max: usize,
 }
 
@@ -121,6 +123,7 @@ pub(crate) struct Admin {
 #[derive(Debug, Clone)]
 pub(crate) struct Auth {
     pub(crate) token_cache: Duration,
+    pub(crate) requests_per_sec_max: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -178,6 +181,7 @@ impl Config {
             admin: Admin { token: reader.secret("admin.token", 1) },
             auth: Auth {
                 token_cache: reader.duration("auth.token_cache_secs", secs(0)..=secs(300)),
+                requests_per_sec_max: reader.number("auth.requests_per_sec_max", 0..=1_000_000),
             },
             jobs: Jobs::read(reader),
             log: Log {
@@ -229,6 +233,8 @@ impl Server {
             body_bytes_max: reader.number("server.body_bytes_max", 1024..=1 << 30),
             header_bytes_max: reader.number("server.header_bytes_max", 8192..=1 << 20),
             connections_max: reader.number("server.connections_max", 1..=1_000_000),
+            requests_at_once_max: reader.number("server.requests_at_once_max", 1..=100_000),
+            cors_origins: reader.texts("server.cors_origins", parse_origin),
             jobs_per_request_max: reader.number("server.jobs_per_request_max", 1..=100_000),
         }
     }
@@ -324,6 +330,18 @@ fn parse_public_url(text: &str) -> Result<Option<String>, String> {
         return Err("write a URL, such as https://meetings.example.org".to_owned());
     }
     Ok(Some(url.to_owned()))
+}
+
+/// As browsers write it: a scheme and a host, perhaps a port, and nothing behind it.
+fn parse_origin(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_origin = host.is_some_and(|host| {
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
+    });
+    if !is_origin || text.contains('*') {
+        return Err("list origins, such as https://app.example.org".to_owned());
+    }
+    Ok(text.to_ascii_lowercase())
 }
 
 fn parse_path(text: &str) -> Result<PathBuf, String> {

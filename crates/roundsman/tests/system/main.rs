@@ -23,3 +23,5 @@ mod shutdown;
 mod site;
 mod start;
 mod transcripts;
+mod upkeep;
+mod workers;
