@@ -28,7 +28,13 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!(4, "0004_presence"),
     migration!(5, "0005_recordings"),
     migration!(6, "0006_process_locks"),
-    migration!(7, "0007_audits"),
+    migration!(7, "0007_gates"),
+    migration!(8, "0008_schedules"),
+    migration!(9, "0009_dead_jobs"),
+    migration!(10, "0010_batches"),
+    migration!(11, "0011_audits"),
+    migration!(12, "0012_rooms"),
+    migration!(13, "0013_tasks"),
 ];
 
 /// The newest schema this program knows.
