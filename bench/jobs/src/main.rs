@@ -3,6 +3,7 @@
 //!
 //! Figures of one run are comparable with each other; figures of two machines or two days are not.
 
+mod backlog;
 mod database;
 mod drain;
 mod enqueue;
@@ -41,6 +42,9 @@ struct Args {
     /// Single jobs for the pickup latency
     #[arg(long, default_value_t = 300)]
     pickups: usize,
+    /// Claims to measure while `--jobs` wait; with these, nothing else is measured (J-15: `--jobs 1000000`)
+    #[arg(long, default_value_t = 0)]
+    claims: usize,
     /// Runs; the median is shown
     #[arg(long, default_value_t = 3)]
     runs: usize,
@@ -76,6 +80,9 @@ async fn run(args: &Args) -> anyhow::Result<Report> {
 async fn measure(args: &Args, target: &Target, report: &mut Report) -> anyhow::Result<()> {
     let name = target.name();
     let bench = database::Bench::open(target).await?;
+    if args.claims > 0 {
+        return measure_backlog(args, name, bench, report).await;
+    }
     report.add(name, "raw loop, jobs/s", raw::drain(target, &bench, args).await?);
     report.add(name, "bulk enqueue, jobs/s", enqueue::bulk(&bench, args).await?);
     bench.settle_down().await?;
@@ -86,5 +93,22 @@ async fn measure(args: &Args, target: &Target, report: &mut Report) -> anyhow::R
     let latencies = pickup::pickup(&bench, args).await?;
     report.add(name, "idle pickup p50, ms", pickup::percentile(&latencies, 50));
     report.add(name, "idle pickup p99, ms", pickup::percentile(&latencies, 99));
+    bench.close().await
+}
+
+/// Claims while many wait: p99 must stay under 20 ms with a million.
+async fn measure_backlog(
+    args: &Args,
+    name: &str,
+    bench: database::Bench,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    enqueue::bulk(&bench, args).await?;
+    bench.settle_down().await?;
+    let latencies = backlog::claims(&bench, args).await?;
+    for percent in [50, 99] {
+        let what = format!("claim of 10 with {} waiting p{percent}, ms", args.jobs);
+        report.add(name, &what, pickup::percentile(&latencies, percent));
+    }
     bench.close().await
 }

@@ -34,6 +34,7 @@ pub(crate) fn wish(n: usize, clock: &dyn Clock) -> NewJob {
         priority: 0,
         run_at: clock.now(),
         max_attempts: Some(3),
+        tenant: None,
     }
 }
 

@@ -72,6 +72,11 @@ impl Jobs {
         &self.deps.catalog
     }
 
+    /// How large a payload may be.
+    pub fn payload_bytes_max(&self) -> usize {
+        self.deps.limits.payload_bytes_max
+    }
+
     pub fn now(&self) -> Timestamp {
         self.deps.clock.now()
     }
@@ -136,7 +141,7 @@ impl Jobs {
             RetryAnswer::KeyTaken { by } => Err(Error::KeyTaken { by: by.get() }),
             RetryAnswer::Requeued => {
                 let job = self.job(caller, id).await?;
-                self.deps.wakes.signal([(job.facts().lane(), 1)]);
+                self.deps.wakes.signal([(job.facts().base_lane(), 1)]);
                 Ok(job)
             }
         }
@@ -189,17 +194,17 @@ pub(super) fn asker(caller: &Authenticated) -> Asker {
     }
 }
 
-fn scope(caller: &Authenticated) -> Scope {
+pub(super) fn scope(caller: &Authenticated) -> Scope {
     match caller {
         Authenticated::Admin => Scope::All,
         Authenticated::User { user_id, .. } => Scope::User(*user_id),
     }
 }
 
-fn lanes_of(jobs: &[NewJob]) -> Vec<(Lane, usize)> {
+pub(super) fn lanes_of(jobs: &[NewJob]) -> Vec<(Lane, usize)> {
     let mut lanes: BTreeMap<Lane, usize> = BTreeMap::new();
     for job in jobs {
-        *lanes.entry(job.lane()).or_default() += 1;
+        *lanes.entry(job.base_lane()).or_default() += 1;
     }
     lanes.into_iter().collect()
 }

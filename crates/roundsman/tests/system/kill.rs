@@ -38,8 +38,18 @@ const DEATH_SEEN_WITHIN: Duration = Duration::from_secs(10);
 /// `bots::restart`, and what transcripts come by in `transcripts::kill`, where there are some.
 const NOT_REACHED_YET: [&str; 1] = ["store.commit_effects"];
 
-/// Places that a server comes by only if a provider of rooms is configured.
-const OF_ROOMS: [&str; 3] = ["recordings.", "store.presence_", "store.recording_"];
+/// Places that a server comes by only if a provider of rooms is configured, or if there are documents,
+/// tasks and alarms: those of tasks are killed at in `tasks::kill`.
+const OF_ROOMS: [&str; 8] = [
+    "recordings.",
+    "rooms.",
+    "store.alarm_",
+    "store.presence_",
+    "store.recording_",
+    "store.room_",
+    "store.task_",
+    "tasks.",
+];
 
 /// Places that a start or an end comes by once.
 const ONCE: [&str; 4] =

@@ -6,6 +6,7 @@ mod ops;
 mod presence;
 mod recordings;
 mod subject;
+mod tasks;
 mod transcripts;
 
 use std::sync::Arc;

@@ -120,6 +120,7 @@ impl Subject {
             Op::Prune { older_than_secs } => {
                 let limit = now - Duration::from_secs(*older_than_secs);
                 let request = PruneRequest {
+                    buckets_before: Timestamp::EPOCH,
                     completed_before: limit,
                     failed_before: limit,
                     cancelled_before: limit,
@@ -295,6 +296,7 @@ fn new_job(wish: &Wish, now: Timestamp) -> NewJob {
         priority: wish.priority,
         run_at: shifted(now, wish.delay_secs),
         max_attempts: wish.max_attempts,
+        tenant: None,
     }
 }
 

@@ -1,0 +1,8 @@
+//! Documents as their users have them: a real server, its databases, and the clients that others have
+//! published.
+
+mod kill;
+mod npm;
+mod place;
+mod published;
+mod wire;
