@@ -82,6 +82,13 @@ pub fn append(
     Ok((after, Effects { jobs, ..Effects::default() }))
 }
 
+/// When the log of a room is to be merged; `None` while there is nothing to merge.
+pub fn snapshot_due(room: &Room, rules: &AppendRules) -> Option<Timestamp> {
+    let since = room.dirty_since?;
+    let is_long = rules.log_is_long(room.head_seq - room.snapshot_seq, room.log_bytes);
+    Some(if is_long { since } else { since + rules.snapshot_after })
+}
+
 /// The room after everything up to `through_seq` went into a snapshot. `log_bytes_left` is what the
 /// updates after it weigh. What came in meanwhile is as old as this snapshot.
 pub fn compacted(
@@ -161,5 +168,10 @@ mod tests {
         );
         let rest = compacted(&room, 2, 500, 10, at(9));
         assert_eq!((rest.is_dirty(), rest.dirty_since, rest.log_bytes), (true, Some(at(9)), 10));
+        let rules = AppendRules::default();
+        assert_eq!(snapshot_due(&clean, &rules), None);
+        assert_eq!(snapshot_due(&rest, &rules), Some(at(309)));
+        let one = AppendRules { snapshot_updates: 1, ..rules };
+        assert_eq!(snapshot_due(&rest, &one), Some(at(9)), "what is long is merged at once");
     }
 }

@@ -13,7 +13,7 @@ mod token;
 mod update;
 mod work;
 
-pub use append::{AppendRules, DocumentFull, append, compacted};
+pub use append::{AppendRules, DocumentFull, append, compacted, snapshot_due};
 pub use completion::{TaskCompletion, TaskOutcome};
 pub use mode::{AlarmType, alarm_type};
 pub use project::{InvalidProject, PROJECT_BYTES_MAX, ProjectId};

@@ -60,11 +60,16 @@ impl Mailbox {
 
     pub(super) fn presence(&self, update: &Bytes) {
         let mut queue = self.queue();
+        if queue.rejoin.is_some() {
+            return;
+        }
         queue.bytes += update.len();
         queue.mail.push_back(Mail::Presence(update.clone()));
         while queue.bytes > self.bytes_max {
-            let Some(Mail::Presence(oldest)) = queue.mail.pop_front() else { break };
-            queue.bytes -= oldest.len();
+            let Some(Mail::Presence(oldest)) = queue.mail.front() else { break };
+            let weight = oldest.len();
+            queue.bytes -= weight;
+            queue.mail.pop_front();
         }
         drop(queue);
         self.bell.notify_one();

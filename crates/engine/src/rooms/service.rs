@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use roundsman_core::ports::{
-    AppendAnswer, Bus, Clock, OpenRoomAnswer, Random, RoomStore, Scope, StoreError,
+    AppendAnswer, Bus, Clock, JobStore, OpenRoomAnswer, Random, RoomStore, Scope, StoreError,
 };
 use roundsman_core::rooms::{NewUpdate, ProjectId, Room};
 use roundsman_core::users::UserId;
@@ -27,6 +27,7 @@ const BATCH_UPDATES_MAX: usize = 500;
 #[derive(Clone)]
 pub struct RoomsDeps {
     pub store: Arc<dyn RoomStore>,
+    pub jobs: Arc<dyn JobStore>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub bus: Arc<dyn Bus>,
@@ -142,6 +143,10 @@ impl Rooms {
 
     pub(super) fn store(&self) -> &dyn RoomStore {
         self.inner.deps.store.as_ref()
+    }
+
+    pub(super) fn jobs(&self) -> &dyn JobStore {
+        self.inner.deps.jobs.as_ref()
     }
 
     pub(super) fn clock(&self) -> &dyn Clock {

@@ -9,14 +9,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use roundsman_core::jobs::{JobError, KindName, KindSpec, MergeRule, Outcome, RetryPolicy};
-use roundsman_core::ports::{CompactAnswer, DocumentError, NewSnapshot};
-use roundsman_core::rooms::{ProjectId, SNAPSHOT_KIND};
+use roundsman_core::ports::{
+    CompactAnswer, DocumentError, EnqueueAnswer, EnqueueRequest, NewSnapshot, StoreError,
+};
+use roundsman_core::rooms::{ProjectId, SNAPSHOT_KIND, snapshot_due, snapshot_wish};
 
 use super::service::Rooms;
 use crate::jobs::{Handler, HandlerResult, JobContext};
 
 /// Documents that are merged at once in one process.
 const AT_ONCE_MAX: usize = 2;
+/// A document that was not merged so long after its time has lost its alarm, or its alarm fails.
+const LATE_BY: Duration = Duration::from_secs(60);
+/// Alarms that are set in one transaction, and transactions in one run.
+const ALARMS_PER_STEP_MAX: u32 = 500;
+const STEPS_MAX: usize = 200;
 
 /// The policy of the job: it is tried until it is done.
 pub fn snapshot_spec() -> KindSpec {
@@ -41,6 +48,30 @@ impl Rooms {
     /// The handlers of all kinds of jobs about documents.
     pub fn handlers(&self) -> Vec<Arc<dyn Handler>> {
         vec![Arc::new(Snapshots { rooms: self.clone() })]
+    }
+
+    /// Sets the alarms that a mistake or an operator has lost; those that are set stay as they are.
+    /// Answers with how many there were. For whoever runs a node, now and then.
+    pub async fn rearm(&self) -> Result<usize, StoreError> {
+        let (mut after, mut lost) = (None, 0);
+        for _ in 0..STEPS_MAX {
+            let now = self.clock().now();
+            let before = now - (self.limits().rules.snapshot_after + LATE_BY);
+            let late = self.store().stale_rooms(before, after, ALARMS_PER_STEP_MAX).await?;
+            after = late.last().cloned();
+            if after.is_none() {
+                break;
+            }
+            let jobs = late.iter().map(|project| snapshot_wish(project, now)).collect();
+            let request = EnqueueRequest { jobs, idempotency: None };
+            if let EnqueueAnswer::Stored(set) = self.jobs().enqueue(request, now).await? {
+                lost += set.iter().filter(|alarm| !alarm.coalesced).count();
+            }
+        }
+        if lost > 0 {
+            tracing::warn!(alarms = lost, "rooms had lost their alarm, and have it again");
+        }
+        Ok(lost)
     }
 }
 
@@ -99,11 +130,8 @@ impl Snapshots {
         Ok(match answer {
             CompactAnswer::Compacted(room) => {
                 rooms.metrics().room_compacted();
-                match room.dirty_since {
-                    Some(since) => {
-                        let at = since + rooms.limits().rules.snapshot_after;
-                        Outcome::Again { at, payload: None }
-                    }
+                match snapshot_due(&room, &rooms.limits().rules) {
+                    Some(at) => Outcome::Again { at, payload: None },
                     None => done(),
                 }
             }

@@ -24,6 +24,8 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 const TIDY_EVERY: Duration = Duration::from_secs(10);
 /// How often tokens and versions of rooms are looked for that are no longer needed.
 const ROOMS_PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// How often it is looked whether an alarm of a room was lost.
+const ROOMS_REARM_EVERY: Duration = Duration::from_secs(60);
 /// A loop counts as one that comes round this often at most: a round that waits once for something
 /// that is away, such as Redis, is no sign that it is stuck.
 const WELL_WITHIN_MIN: Duration = Duration::from_secs(5);
@@ -120,6 +122,9 @@ impl Node {
         let rows_max = u32::try_from(config.jobs.prune_rows_max).unwrap_or(u32::MAX);
         let beat = Beat::new("rooms.prune", ROOMS_PRUNE_EVERY, self, stop);
         self.tasks.spawn(beat.run(async move || rooms.prune(rows_max).await.map(|_| ())));
+        let rooms = self.rooms.clone();
+        let beat = Beat::new("rooms.rearm", ROOMS_REARM_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || rooms.rearm().await.map(|_| ())));
     }
 
     fn spawn_usage(&self, stop: &CancellationToken) {

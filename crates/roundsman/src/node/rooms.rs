@@ -18,6 +18,7 @@ impl NodeRooms {
     pub(super) fn build(parts: &Parts<'_>, authenticator: &Authenticator) -> NodeRooms {
         let rooms = Rooms::new(RoomsDeps {
             store: parts.store.clone(),
+            jobs: parts.store.clone(),
             clock: parts.clock.clone(),
             random: parts.random.clone(),
             bus: parts.bus.clone(),

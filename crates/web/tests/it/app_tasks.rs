@@ -23,6 +23,7 @@ pub(crate) const FILE: &[u8] = b"a picture of a cat";
 pub(crate) fn rooms_of(parts: &Parts, authenticator: &Authenticator) -> Rooms {
     Rooms::new(RoomsDeps {
         store: parts.store.clone(),
+        jobs: parts.store.clone(),
         clock: parts.clock.clone(),
         random: parts.random.clone(),
         bus: parts.bus.clone(),

@@ -1,7 +1,7 @@
 //! The alarm `snapshot`.
 
-use roundsman_core::ports::RoomStore;
-use roundsman_core::rooms::AppendRules;
+use roundsman_core::ports::{Clock, JobStore, RoomStore, Scope};
+use roundsman_core::rooms::{AppendRules, SNAPSHOT_KIND};
 use roundsman_engine::rooms::RoomLimits;
 use serde_json::json;
 
@@ -12,6 +12,7 @@ use crate::support::secs;
 on_every_database! {
     an_alarm_is_set_only_while_there_is_something_to_merge
     a_long_log_is_merged_at_once
+    an_alarm_that_was_lost_is_set_again
     snapshots_come_every_five_minutes_however_busy_the_room_is
 }
 
@@ -44,6 +45,25 @@ async fn a_long_log_is_merged_at_once(backend: Backend) {
     }
     world.run_due().await;
     assert_eq!(world.room().await.snapshot_seq, 5);
+}
+
+async fn an_alarm_that_was_lost_is_set_again(backend: Backend) {
+    let world = RoomWorld::new(backend).await;
+    let mut one = Client::join(&world.rooms, 1).await;
+    one.write("a", json!(1)).await.unwrap();
+    let jobs = world.world.all_jobs(Some(SNAPSHOT_KIND)).await;
+    let [alarm] = &jobs[..] else { panic!("{jobs:?}") };
+    let now = world.world.clock.now();
+    world.world.store.cancel(Scope::All, alarm.facts().id, now).await.unwrap();
+    world.pass(secs(360)).await;
+    assert!(world.room().await.is_dirty(), "nobody comes");
+    assert_eq!(world.rooms.rearm().await.unwrap(), 0, "it is not late enough");
+    world.pass(secs(1)).await;
+    assert_eq!(world.rooms.rearm().await.unwrap(), 1);
+    assert_eq!(world.rooms.rearm().await.unwrap(), 0, "it is set");
+    world.run_due().await;
+    assert!(!world.room().await.is_dirty());
+    assert_eq!(world.rooms.rearm().await.unwrap(), 0);
 }
 
 /// L-13: an hour in which something is written every ten seconds.

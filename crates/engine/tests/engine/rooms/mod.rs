@@ -121,6 +121,7 @@ fn rooms_of(world: &World, bus: Arc<dyn Bus>, limits: RoomLimits) -> Rooms {
     let options = AuthenticatorOptions { admin: None, cache_for: Duration::ZERO };
     Rooms::new(RoomsDeps {
         store: world.store.clone(),
+        jobs: world.store.clone(),
         clock: world.clock.clone(),
         random: world.random.clone(),
         bus,
