@@ -2,9 +2,10 @@
 //!
 //! Invariants: updates of a connection are taken in the order they came, and while too many wait to be
 //! stored no more are read; every batch is acknowledged, after its commit; what waits for the client is
-//! bounded by its mailboxes.
+//! bounded by its mailboxes. Clients do not send again what was refused for now: they are told to join
+//! again, and bring it then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,10 @@ struct Session {
     storing: FuturesUnordered<BoxFuture<'static, Stored>>,
     pace: Pace,
     batch_last: u64,
+    /// Rooms in which something was refused that is welcome a moment later.
+    owed: BTreeSet<RoomKey>,
+    /// Rooms that the client was told to join again, and has not yet.
+    rejoining: BTreeSet<RoomKey>,
     /// A ping was sent and nothing came since.
     asked: bool,
 }
@@ -133,6 +138,8 @@ impl Session {
             storing: FuturesUnordered::new(),
             pace: Pace::default(),
             batch_last: 0,
+            owed: BTreeSet::new(),
+            rejoining: BTreeSet::new(),
             asked: false,
         }
     }
@@ -221,6 +228,7 @@ impl Session {
             }
             Message::Leave => {
                 self.leave(&key);
+                self.rejoining.remove(&key);
                 Ok(())
             }
             // The client could not use what it got: it gets the rest of it anew.
@@ -237,6 +245,7 @@ impl Session {
     async fn join(&mut self, key: RoomKey, auth: &[u8], version: Bytes) -> Result<(), Ending> {
         // Whoever joins again begins anew.
         self.leave(&key);
+        self.rejoining.remove(&key);
         if self.rooms.len() >= self.limits().rooms_max {
             self.state.metrics.limit_hit("rooms_per_connection");
             let refusal = frames::own_refusal("too_many_rooms", "leave a room first");
@@ -281,9 +290,8 @@ impl Session {
     ) -> Option<AckStatus> {
         let limits = *self.limits();
         let now = self.state.clock.monotonic();
-        let Some(member) = self.rooms.get(key) else { return Some(AckStatus::PermissionDenied) };
-        if key.0 == Crdt::Loro && member.access.permission != Permission::Write {
-            return Some(AckStatus::PermissionDenied);
+        if let Some(refusal) = self.refusal(key) {
+            return Some(refusal);
         }
         if !self.pace.count(now, limits.updates_per_sec_max) {
             self.state.metrics.limit_hit("room_updates_per_sec");
@@ -293,6 +301,7 @@ impl Session {
             return Some(AckStatus::PayloadTooLarge);
         }
         let rooms = self.state.rooms.clone();
+        let member = self.rooms.get(key)?;
         if key.0 == Crdt::Ephemeral {
             for update in updates {
                 if !rooms.tell_presence(&member.membership, update).await {
@@ -314,6 +323,18 @@ impl Session {
         }
     }
 
+    /// Why the client may not write to a room; `None` if it may.
+    fn refusal(&self, key: &RoomKey) -> Option<AckStatus> {
+        let may_write =
+            |member: &Member| key.0 != Crdt::Loro || member.access.permission == Permission::Write;
+        match self.rooms.get(key) {
+            Some(member) if may_write(member) => None,
+            // What it writes between two joins comes with the second.
+            None if self.rejoining.contains(key) => Some(AckStatus::App),
+            _ => Some(AckStatus::PermissionDenied),
+        }
+    }
+
     async fn acknowledge(&mut self, stored: Stored) -> Result<(), Ending> {
         let Stored { key, batch, result } = stored;
         let status = result.as_ref().map_or_else(status_of, |()| AckStatus::Ok);
@@ -331,6 +352,10 @@ impl Session {
         if let Some(reason) = word_of(status) {
             self.state.metrics.room_update_refused(reason);
         }
+        let is_for_now = matches!(status, AckStatus::RateLimited | AckStatus::FragmentTimeout);
+        if is_for_now && key.0 == Crdt::Loro && self.rooms.contains_key(key) {
+            self.owed.insert(key.clone());
+        }
         self.send(vec![frames::ack(key, batch, status)]).await
     }
 
@@ -341,10 +366,8 @@ impl Session {
         fragments: u64,
         bytes: u64,
     ) -> Result<(), Ending> {
-        let may_write =
-            |member: &Member| key.0 != Crdt::Loro || member.access.permission == Permission::Write;
-        if !self.rooms.get(&key).is_some_and(may_write) {
-            return self.answer(&key, batch, AckStatus::PermissionDenied).await;
+        if let Some(refusal) = self.refusal(&key) {
+            return self.answer(&key, batch, refusal).await;
         }
         let now = self.state.clock.monotonic();
         let batch_key = BatchKey { crdt: key.0, room: key.1.clone(), batch };
@@ -412,6 +435,10 @@ impl Session {
         for BatchKey { crdt, room, batch } in self.assemblies.give_up(now) {
             self.answer(&(crdt, room), batch, AckStatus::FragmentTimeout).await?;
         }
+        for key in std::mem::take(&mut self.owed) {
+            let why = "send what was refused";
+            self.put_out(&key, RoomErrorCode::RejoinSuggested, why).await?;
+        }
         let wall = self.state.clock.now();
         let ended = |member: &Member| member.access.until.is_some_and(|until| until <= wall);
         let ended: Vec<RoomKey> = self
@@ -462,6 +489,9 @@ impl Session {
     ) -> Result<(), Ending> {
         if self.rooms.contains_key(key) {
             self.leave(key);
+            if code == RoomErrorCode::RejoinSuggested {
+                self.await_rejoin(key);
+            }
             self.send(vec![frames::out(key, code, why)]).await?;
         }
         Ok(())
@@ -469,7 +499,16 @@ impl Session {
 
     fn leave(&mut self, key: &RoomKey) {
         self.assemblies.forget(key.0, &key.1);
+        self.owed.remove(key);
         self.rooms.remove(key);
+    }
+
+    fn await_rejoin(&mut self, key: &RoomKey) {
+        // Whoever is told so often and never comes back is told the plain truth.
+        if self.rejoining.len() >= self.limits().rooms_max {
+            self.rejoining.clear();
+        }
+        self.rejoining.insert(key.clone());
     }
 
     async fn send(&mut self, messages: Vec<Bytes>) -> Result<(), Ending> {
