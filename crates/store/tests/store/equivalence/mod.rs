@@ -5,6 +5,7 @@ mod audits;
 mod ops;
 mod presence;
 mod recordings;
+mod rooms;
 mod subject;
 mod tasks;
 mod transcripts;

@@ -165,7 +165,8 @@ impl RoomStore for Reference {
         let Some(kept) = state.documents.rooms.get_mut(&project) else {
             return Ok(CompactAnswer::NoSuchRoom);
         };
-        if kept.room.snapshot_seq != snapshot.from_seq {
+        let Room { snapshot_seq, head_seq, .. } = kept.room;
+        if snapshot_seq != snapshot.from_seq || head_seq < snapshot.through_seq {
             return Ok(CompactAnswer::Superseded);
         }
         let NewSnapshot { through_seq, bytes, frontiers, .. } = snapshot;
