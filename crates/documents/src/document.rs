@@ -102,11 +102,7 @@ impl Document {
     /// somebody who has nothing.
     pub fn updates_since(&self, version: &[u8]) -> Result<Option<Bytes>, UnknownVersion> {
         let ours = self.doc.oplog_vv();
-        let theirs = if version.is_empty() {
-            VersionVector::default()
-        } else {
-            VersionVector::decode(version).map_err(|_| UnknownVersion)?
-        };
+        let theirs = decode(version)?;
         if matches!(ours.partial_cmp(&theirs), Some(Ordering::Less | Ordering::Equal)) {
             return Ok(None);
         }
@@ -116,6 +112,12 @@ impl Document {
         }
         let updates = self.doc.export(ExportMode::updates(&theirs)).map_err(|_| UnknownVersion)?;
         Ok(Some(updates.into()))
+    }
+
+    /// Whether everything of a version is here. The same version may be written in several ways.
+    pub fn has(&self, version: &[u8]) -> Result<bool, UnknownVersion> {
+        let order = self.doc.oplog_vv().partial_cmp(&decode(version)?);
+        Ok(matches!(order, Some(Ordering::Greater | Ordering::Equal)))
     }
 
     /// The whole document with its history, for clients.
@@ -151,6 +153,13 @@ impl Document {
         let update = self.doc.export(ExportMode::updates(&before));
         Ok(Some(update.expect("what was just written can be written out").into()))
     }
+}
+
+fn decode(version: &[u8]) -> Result<VersionVector, UnknownVersion> {
+    if version.is_empty() {
+        return Ok(VersionVector::default());
+    }
+    VersionVector::decode(version).map_err(|_| UnknownVersion)
 }
 
 #[cfg(test)]
@@ -238,8 +247,11 @@ mod tests {
         document.patch(&json!({"nodes": {"b": 1}})).unwrap();
         let missing = document.updates_since(&other.version()).unwrap().unwrap();
         assert!(missing.len() < document.snapshot().len());
+        assert_eq!(other.has(&document.version()), Ok(false));
         other.import(&missing).unwrap();
         assert_eq!(other.to_json(), document.to_json());
+        assert_eq!(other.has(&document.version()), Ok(true));
+        assert_eq!((other.has(&[]), other.has(b"\xff")), (Ok(true), Err(UnknownVersion)));
         let mut late = Document::new(3);
         late.import(&document.updates_since(&[]).unwrap().unwrap()).unwrap();
         late.import(&missing).unwrap();

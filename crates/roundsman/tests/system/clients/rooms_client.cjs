@@ -11,7 +11,7 @@ const packages = createRequire(path.join(process.argv[2], "package.json"));
 globalThis.WebSocket = packages("ws").WebSocket;
 const { LoroDoc, EphemeralStore } = packages("loro-crdt");
 const { LoroWebsocketClient } = packages("loro-websocket");
-const { LoroAdaptor, LoroEphemeralAdaptor } = packages("loro-adaptors/loro");
+const { LoroAdaptor, LoroEphemeralAdaptor, LoroPersistentStoreAdaptor } = packages("loro-adaptors/loro");
 
 const WAIT_MS_MAX = 20000;
 let client;
@@ -68,6 +68,14 @@ const commands = {
     doc.getMap(map).set(key, value);
     doc.commit();
   },
+  // Many small changes at once, each an update of its own.
+  async burst({ room, key, count }) {
+    const doc = docs.get(room);
+    for (let number = 1; number <= count; number++) {
+      doc.getMap("nodes").set(key, number);
+      doc.commit();
+    }
+  },
   // A document that does not fit into a frame.
   async fill({ room, key, bytes }) {
     const doc = docs.get(room);
@@ -92,6 +100,10 @@ const commands = {
     await until(`${map}.${key} of ${room} to be ${JSON.stringify(value)}`, () =>
       same(docs.get(room).toJSON()[map]?.[key], value));
   },
+  async wait_at({ room, path, value }) {
+    await until(`${path.join(".")} of ${room} to be ${JSON.stringify(value)}`, () =>
+      same(path.reduce((found, name) => found?.[name], docs.get(room).toJSON()), value));
+  },
   async json({ room }) {
     return docs.get(room).toJSON();
   },
@@ -104,6 +116,11 @@ const commands = {
     const store = new EphemeralStore(60000);
     presence.set(room, store);
     const crdtAdaptor = new LoroEphemeralAdaptor(store);
+    await client.join({ roomId: room, crdtAdaptor, auth: new TextEncoder().encode(token) });
+  },
+  // Presence that outlives those it is about: `%EPS`.
+  async join_persisted({ room, token }) {
+    const crdtAdaptor = new LoroPersistentStoreAdaptor(new EphemeralStore(60000));
     await client.join({ roomId: room, crdtAdaptor, auth: new TextEncoder().encode(token) });
   },
   async say({ room, key, value }) {

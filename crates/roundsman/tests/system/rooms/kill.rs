@@ -49,7 +49,8 @@ async fn no_acknowledged_update_is_lost_wherever_the_server_is_killed() {
         let owner = place.owner("ada@example.org").await?;
         node.stop().await?;
         let mut acked = BTreeSet::new();
-        let kills = if env::full() { KILLS_FULL } else { 2 * OF_UPDATES.len() };
+        let usual = if env::full() { KILLS_FULL } else { 2 * OF_UPDATES.len() };
+        let kills = env::kills()?.unwrap_or(usual);
         for kill in 0..kills {
             let death = OF_UPDATES[kill % OF_UPDATES.len()];
             let visits = 1 + kill % VISITS_MAX;

@@ -5,4 +5,5 @@ mod kill;
 mod npm;
 mod place;
 mod published;
+mod results;
 mod wire;

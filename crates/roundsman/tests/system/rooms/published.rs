@@ -12,6 +12,8 @@ use crate::site::Backend;
 const LARGE_BYTES: u64 = 700_000;
 /// The protocol's words, as the client hands them on.
 const PERMISSION_DENIED: i64 = 3;
+const RATE_LIMITED: i64 = 6;
+const NOT_STORED: i64 = 127;
 
 #[tokio::test]
 async fn two_clients_and_http_share_a_document() {
@@ -100,6 +102,36 @@ impl NpmClient {
         ensure!(length == json!(LARGE_BYTES), "{length} of {LARGE_BYTES}");
         self.wait(PROJECT, "a", &json!(1)).await
     }
+}
+
+#[tokio::test]
+async fn whoever_is_too_fast_loses_nothing() {
+    on_both(async |backend| {
+        let place = RoomSite::new(backend).await?;
+        let mut node = place.site.start(place.options()).await?;
+        let owner = place.owner("ada@example.org").await?;
+        let mut one = NpmClient::connect(&place.socket_url()).await?;
+        let mut two = NpmClient::connect(&place.socket_url()).await?;
+        for client in [&mut one, &mut two] {
+            client.join(PROJECT, &owner.key).await?;
+        }
+        // Presence that is to be stored is refused, and nothing else suffers from it.
+        let persisted = json!({"room": PROJECT, "token": owner.key});
+        let refused = one.call("join_persisted", persisted).await;
+        let words = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        ensure!(words.contains("Join failed: 127"), "{words}");
+
+        // Whoever is too fast is refused for now, and everything arrives in the end.
+        let many = json!({"room": PROJECT, "key": "counter", "count": 200});
+        one.call("burst", many).await?;
+        two.wait(PROJECT, "counter", &json!(200)).await?;
+        let refused = one.call("refused", json!({})).await?;
+        let limited = |code: &Value| *code == json!(RATE_LIMITED) || *code == json!(NOT_STORED);
+        ensure!(refused.as_array().is_some_and(|codes| codes.iter().all(limited)), "{refused}");
+        ensure!(owner.document().await?["nodes"]["counter"] == 200, "and is stored");
+        node.stop().await
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,23 +1,26 @@
-//! A client that speaks the protocol by itself, and knows what was acknowledged.
+//! Clients that speak by themselves: one of the protocol, which knows what was acknowledged, and one of
+//! the raw mode.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{SinkExt, StreamExt};
 use roundsman_documents::Document;
 use roundsman_documents::protocol::{AckStatus, BatchId, Crdt, Frame, Message};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message as Packet;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 pub(super) struct WireClient {
-    socket: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
+    socket: Socket,
     room: String,
-    pub(super) document: Document,
+    document: Document,
     batch: u64,
 }
 
@@ -30,15 +33,9 @@ impl WireClient {
         let (auth, version) = (Bytes::copy_from_slice(token.as_bytes()), Bytes::new());
         client.send(Message::JoinRequest { auth, version }).await?;
         let Message::JoinOk { version, .. } = client.next().await? else { bail!("not let in") };
-        while client.document.updates_since(&[])?.is_none() || client.document.version() != version
-        {
-            if client.document.version() == version {
-                break;
-            }
-            match client.next().await? {
-                Message::Update { updates, .. } => client.take(&updates)?,
-                other => bail!("{other:?} while the document comes"),
-            }
+        while !client.document.has(&version)? {
+            let message = client.next().await?;
+            ensure!(client.take(message).await?.is_none(), "the document comes first");
         }
         Ok(client)
     }
@@ -50,13 +47,14 @@ impl WireClient {
         let batch = BatchId(self.batch.to_be_bytes());
         self.send(Message::Update { updates: vec![update], batch }).await?;
         loop {
-            match self.next().await? {
-                Message::Ack { batch: acked, status } if acked == batch => {
+            let message = self.next().await?;
+            match self.take(message).await? {
+                None => {}
+                Some(Message::Ack { batch: acked, status }) if acked == batch => {
                     ensure!(status == AckStatus::Ok, "{status:?}");
                     return Ok(());
                 }
-                Message::Update { updates, .. } => self.take(&updates)?,
-                other => bail!("{other:?}"),
+                Some(other) => bail!("{other:?}"),
             }
         }
     }
@@ -67,11 +65,28 @@ impl WireClient {
         said["nodes"].as_object().map(|nodes| nodes.keys().cloned().collect()).unwrap_or_default()
     }
 
-    fn take(&mut self, updates: &[Bytes]) -> Result<()> {
-        for update in updates {
-            self.document.import(update)?;
+    /// Takes in what is an update, and gives back everything else.
+    async fn take(&mut self, message: Message) -> Result<Option<Message>> {
+        match message {
+            Message::Update { updates, .. } => {
+                for update in updates {
+                    self.document.import(&update)?;
+                }
+                Ok(None)
+            }
+            Message::FragmentHeader { fragments, .. } => {
+                let mut whole = BytesMut::new();
+                for _ in 0..fragments {
+                    let Message::Fragment { bytes, .. } = self.next().await? else {
+                        bail!("a piece is missing");
+                    };
+                    whole.extend_from_slice(&bytes);
+                }
+                self.document.import(&whole)?;
+                Ok(None)
+            }
+            other => Ok(Some(other)),
         }
-        Ok(())
     }
 
     async fn send(&mut self, message: Message) -> Result<()> {
@@ -80,13 +95,56 @@ impl WireClient {
     }
 
     async fn next(&mut self) -> Result<Message> {
-        loop {
-            let packet = tokio::time::timeout(ANSWER_MAX, self.socket.next()).await?;
-            match packet.context("the server is gone")?? {
-                Packet::Binary(bytes) => return Ok(Frame::decode(bytes)?.message),
-                Packet::Close(frame) => bail!("closed: {frame:?}"),
-                _ => {}
-            }
+        Ok(Frame::decode(binary(&mut self.socket).await?)?.message)
+    }
+}
+
+/// A client of `/sync/{project}`.
+pub(super) struct RawClient {
+    socket: Socket,
+    document: Document,
+}
+
+impl RawClient {
+    /// Connects; the whole document is here then.
+    pub(super) async fn connect(
+        base_url: &str,
+        project: &str,
+        token: &str,
+        peer: u64,
+    ) -> Result<RawClient> {
+        let base = base_url.replacen("http", "ws", 1);
+        let (mut socket, _) = connect_async(format!("{base}/sync/{project}?token={token}")).await?;
+        let mut document = Document::new(peer);
+        document.import(&binary(&mut socket).await?)?;
+        Ok(RawClient { socket, document })
+    }
+
+    /// Writes a node. Nobody says whether it is stored.
+    pub(super) async fn set(&mut self, key: &str, value: &Value) -> Result<()> {
+        let update = self.document.patch(&json!({"nodes": {key: value}}))?.context("no change")?;
+        Ok(self.socket.send(Packet::Binary(update)).await?)
+    }
+
+    /// Takes in updates until the document says this at a place.
+    pub(super) async fn wait(&mut self, place: &str, value: &Value) -> Result<()> {
+        while self.document.to_json().pointer(place) != Some(value) {
+            let update = binary(&mut self.socket).await;
+            let update = update.with_context(|| format!("{place} is not {value}"))?;
+            self.document.import(&update)?;
+        }
+        Ok(())
+    }
+}
+
+/// The next message that is neither asked for nor an end.
+async fn binary(socket: &mut Socket) -> Result<Bytes> {
+    loop {
+        let packet = tokio::time::timeout(ANSWER_MAX, socket.next()).await?;
+        match packet.context("the server is gone")?? {
+            Packet::Binary(bytes) => return Ok(bytes),
+            Packet::Close(frame) => bail!("closed: {frame:?}"),
+            _ => {}
         }
     }
 }
