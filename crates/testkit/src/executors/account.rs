@@ -3,15 +3,13 @@
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
-use ring::signature::{
-    Ed25519KeyPair, KeyPair, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey,
-};
+use ring::signature::{Ed25519KeyPair, KeyPair, RSA_PKCS1_2048_8192_SHA256};
 use roundsman_core::Timestamp;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-/// Made for these tests; it opens nothing.
-const SERVICE_ACCOUNT_KEY: &str = include_str!("service_account_key.pem");
+use super::rsa;
+
 const SERVICE_ACCOUNT_EMAIL: &str = "robot@stand-in.iam.example";
 
 /// An account, with every sort of key.
@@ -42,7 +40,7 @@ impl Account {
             "type": "service_account",
             "client_email": SERVICE_ACCOUNT_EMAIL,
             "private_key_id": self.access_key,
-            "private_key": SERVICE_ACCOUNT_KEY,
+            "private_key": rsa::private_pem(),
             "token_uri": format!("{url}/token"),
         })
         .to_string()
@@ -75,15 +73,11 @@ impl Account {
     pub(super) fn is_good_rs256(token: &str, url: &str, now: Timestamp) -> bool {
         let Some((unsigned, signature)) = token.rsplit_once('.') else { return false };
         let Ok(signature) = BASE64_URL_SAFE_NO_PAD.decode(signature) else { return false };
-        let body: String =
-            SERVICE_ACCOUNT_KEY.lines().filter(|line| !line.starts_with("-----")).collect();
-        let Ok(der) = BASE64_STANDARD.decode(body) else { return false };
-        let Ok(pair) = RsaKeyPair::from_pkcs8(&der) else { return false };
-        let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, pair.public_key());
+        let (public, message) = (rsa::public(), unsigned.as_bytes());
         let claims = unsigned.split_once('.').map(|(_, encoded)| claims(encoded));
         let claims = claims.unwrap_or_default();
         let now = now.as_micros() / 1_000_000;
-        public.verify(unsigned.as_bytes(), &signature).is_ok()
+        public.verify(&RSA_PKCS1_2048_8192_SHA256, message, &signature).is_ok()
             && claims["iss"] == json!(SERVICE_ACCOUNT_EMAIL)
             && claims["aud"] == json!(format!("{url}/token"))
             && claims["scope"].as_str().is_some_and(|scope| scope.contains("cloud-platform"))

@@ -7,6 +7,7 @@
 mod account;
 mod faults;
 mod routes;
+mod rsa;
 mod service;
 mod services;
 mod task;
