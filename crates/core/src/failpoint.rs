@@ -113,6 +113,7 @@ pub const ALL: &[&str] = &[
     "store.task_change",
     "store.task_create",
     "store.task_hint",
+    "store.task_prune",
     "store.task_rearm",
     "store.task_tell",
     "store.touch_tokens",

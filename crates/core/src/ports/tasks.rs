@@ -93,6 +93,10 @@ pub trait TaskStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<AppendedUpdate>, StoreError>;
 
+    /// Forgets tasks that ended before this, with their log: those that brought no files and whose
+    /// document was told, at most `rows_max` of them, the oldest first. Returns how many.
+    async fn prune_tasks(&self, before: Timestamp, rows_max: u32) -> Result<u64, StoreError>;
+
     /// How many there are in each state, for metrics. Counts of those that are over may be left out.
     async fn task_counts(&self) -> Result<Vec<(TaskStatus, u64)>, StoreError>;
 }

@@ -27,6 +27,6 @@ pub use task::{
     TaskError, TaskId, TaskStage, TaskStatus, TaskType, check_node,
 };
 pub use work::{
-    CANCEL_KIND, COLLECT_KIND, POLLING_KIND, SUBMIT_KIND, SWEEP_KIND, cancel_wish, collect_wish,
-    polling_wish, submit_wish, task_of_key,
+    CANCEL_KIND, COLLECT_KIND, POLLING_KIND, PRUNE_KIND, SUBMIT_KIND, SWEEP_KIND, cancel_wish,
+    collect_wish, polling_wish, submit_wish, task_of_key,
 };

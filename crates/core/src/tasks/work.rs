@@ -14,6 +14,8 @@ pub const COLLECT_KIND: &str = "tasks.collect";
 pub const CANCEL_KIND: &str = "tasks.cancel";
 /// Looks after what a mistake or an operator has lost.
 pub const SWEEP_KIND: &str = "tasks.sweep";
+/// Forgets tasks that ended long ago.
+pub const PRUNE_KIND: &str = "tasks.prune";
 /// The alarm `task_polling` of a room: looks at all its tasks; its key is the project.
 pub const POLLING_KIND: &str = "rooms.task_polling";
 

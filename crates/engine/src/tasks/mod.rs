@@ -12,6 +12,7 @@ mod change;
 mod collect;
 mod files;
 mod poll;
+mod prune;
 mod service;
 mod submit;
 mod sweep;

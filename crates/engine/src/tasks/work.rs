@@ -10,13 +10,14 @@ use roundsman_core::ports::{
     Clock, Executor, Executors, ExternalTask, MediaStore, Random, RoomDocuments, RoomStore,
     StoreError, TaskRequest, TaskStore,
 };
-use roundsman_core::tasks::{SWEEP_KIND, Task, TaskId, TaskRules};
+use roundsman_core::tasks::{PRUNE_KIND, SWEEP_KIND, Task, TaskId, TaskRules};
 use roundsman_core::users::UserId;
 use tokio::sync::broadcast;
 
 use super::cancel::{cancel_spec, canceller};
 use super::collect::{collect_spec, collector};
 use super::poll::{poller, polling_spec};
+use super::prune::{prune_spec, pruner};
 use super::submit::{submit_spec, submitter};
 use super::sweep::{sweep_spec, sweeper};
 use crate::jobs::{Handler, periodic_wish};
@@ -87,6 +88,8 @@ pub struct TaskOptions {
     /// Tries to fetch the files of a task.
     pub collect_attempts_max: u32,
     pub sweep_every: Duration,
+    /// How long a task that brought no files is kept after its end.
+    pub keep_for: Duration,
     /// Tasks that one project may have under way.
     pub tasks_per_project_max: u32,
     /// Where clients and generators reach this server, without a slash at the end.
@@ -107,6 +110,7 @@ impl TaskOptions {
             collects_at_once_max: 4,
             collect_attempts_max: 8,
             sweep_every: Duration::from_secs(60),
+            keep_for: Duration::from_secs(30 * 24 * 3600),
             tasks_per_project_max: 2000,
             public_url: None,
         }
@@ -121,18 +125,26 @@ pub fn task_specs(options: &TaskOptions) -> Vec<KindSpec> {
         collect_spec(options.collects_at_once_max),
         cancel_spec(),
         sweep_spec(),
+        prune_spec(),
     ]
 }
 
 /// The wishes that keep the periodic jobs alive; every start repeats them.
 pub fn task_wishes(now: Timestamp) -> Vec<NewJob> {
-    vec![periodic_wish(SWEEP_KIND, now)]
+    vec![periodic_wish(SWEEP_KIND, now), periodic_wish(PRUNE_KIND, now)]
 }
 
 impl TaskWork {
     /// The handlers of all kinds of jobs about tasks.
     pub fn handlers(&self) -> Vec<Arc<dyn Handler>> {
-        vec![self.submitter(), self.poller(), self.collector(), self.canceller(), self.sweeper()]
+        vec![
+            self.submitter(),
+            self.poller(),
+            self.collector(),
+            self.canceller(),
+            self.sweeper(),
+            self.pruner(),
+        ]
     }
 
     /// Sends one task to its generator.
@@ -158,6 +170,11 @@ impl TaskWork {
     /// Looks after what was lost.
     pub fn sweeper(&self) -> Arc<dyn Handler> {
         sweeper(self)
+    }
+
+    /// Forgets what ended long ago.
+    pub fn pruner(&self) -> Arc<dyn Handler> {
+        pruner(self)
     }
 
     /// There is this much new work of a kind.

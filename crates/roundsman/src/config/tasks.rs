@@ -19,6 +19,7 @@ pub(crate) struct Tasks {
     pub(crate) collects_at_once_max: usize,
     pub(crate) collect_attempts_max: u32,
     pub(crate) sweep: Duration,
+    pub(crate) keep_for: Duration,
     pub(crate) per_project_max: u32,
     pub(crate) alarms_per_room_max: u32,
 }
@@ -41,6 +42,7 @@ impl Tasks {
             collects_at_once_max: reader.number("tasks.collects_at_once_max", 1..=1000),
             collect_attempts_max: reader.number("tasks.collect_attempts_max", 1..=1000),
             sweep: reader.duration("tasks.sweep_secs", ms(100)..=hours(1)),
+            keep_for: reader.duration("tasks.retention_hours", hours(1)..=hours(876_000)),
             per_project_max: reader.number("tasks.tasks_per_project_max", 1..=10_000),
             alarms_per_room_max: reader.number("tasks.alarms_per_room_max", 1..=900),
         }

@@ -78,6 +78,7 @@ fn options(config: &Config) -> TaskOptions {
         collects_at_once_max: settings.collects_at_once_max,
         collect_attempts_max: settings.collect_attempts_max,
         sweep_every: settings.sweep,
+        keep_for: settings.keep_for,
         tasks_per_project_max: settings.per_project_max,
         public_url: config.server.public_url.clone(),
         ..TaskOptions::new(config.server.data.join(WORK_FOLDER))

@@ -269,6 +269,37 @@ pub async fn tasks_are_listed_and_counted(fx: &Arc<Fixture>) {
     assert!(looks.iter().all(|look| look.stage == TaskStage::Waiting));
 }
 
+pub async fn what_ended_long_ago_is_forgotten(fx: &Arc<Fixture>) {
+    let file =
+        KeptFile { blob: "a/b".to_owned(), bytes: 3, sha256: "x".to_owned(), media_type: None };
+    let with_file = Produced { files: vec![file], ..Produced::default() };
+    let ends = [failed("x"), produced(), TaskEvent::Cancelled, TaskEvent::Produced(with_file)];
+    let mut ids = Vec::new();
+    for (number, end) in (1..).zip(ends) {
+        fx.advance(SECOND);
+        let known = polling(fx, "p", number).await;
+        apply(fx, TaskChange { is_told: true, ..change(known.id, end) }).await;
+        ids.push(known.id);
+    }
+    let untold = polling(fx, "p", 5).await;
+    stepped(fx, untold.id, failed("x")).await;
+    let waits = polling(fx, "p", 6).await;
+    let last_end = fx.now();
+    fx.advance(MINUTE);
+    let prune =
+        async |before, rows_max| fx.store.prune_tasks(before, rows_max).await.expect("prune_tasks");
+    assert_eq!(prune(last_end - SECOND, 1).await, 1, "the oldest first, so many at once");
+    assert_eq!(fx.store.task(Scope::All, ids[0]).await.expect("it works"), None);
+    assert_eq!(log_of(fx, ids[0]).await, [], "its log goes with it");
+    assert_eq!(prune(last_end - SECOND * 2, 10).await, 0, "not before its time");
+    assert_eq!(prune(fx.now(), 10).await, 2);
+    let left = fx.store.tasks(Scope::All, TaskFilter::default(), None, 10).await.expect("it works");
+    let left: Vec<TaskId> = left.iter().map(|task| task.id).collect();
+    assert_eq!(left, [waits.id, untold.id, ids[3]], "what is linked, untold or under way stays");
+    let next = made(fx, "p", 7).await;
+    assert!(next.id > waits.id, "no number is given twice");
+}
+
 pub async fn what_was_lost_is_set_again(fx: &Arc<Fixture>) {
     let ready = polling(fx, "p", 1).await;
     stepped(fx, ready.id, TaskEvent::Ready).await;

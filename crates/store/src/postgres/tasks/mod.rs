@@ -116,6 +116,10 @@ impl TaskStore for PostgresStore {
         self.change("store.task_tell", &tell).await
     }
 
+    async fn prune_tasks(&self, before: Timestamp, rows_max: u32) -> Result<u64, StoreError> {
+        self.change("store.task_prune", &sweep::Prune { before, rows_max }).await
+    }
+
     async fn task_counts(&self) -> Result<Vec<(TaskStatus, u64)>, StoreError> {
         self.pool.run(&read::Counts).await
     }
@@ -137,6 +141,7 @@ pub(super) fn hot_statements() -> Vec<&'static str> {
         read::PENDING,
         sweep::UNFINISHED,
         sweep::UNTOLD,
+        sweep::PRUNE,
         tell::HINT,
     ]
 }

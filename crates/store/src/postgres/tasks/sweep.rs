@@ -1,4 +1,4 @@
-//! What was lost by a mistake or by an operator.
+//! What was lost by a mistake or by an operator, and what nobody needs any more.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +13,7 @@ use crate::postgres::error::Failure;
 use crate::postgres::jobs::write_wishes;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
+use crate::postgres::types::Time;
 use crate::rows::tasks::{jobs_of, stage};
 
 pub(super) const UNFINISHED: &str = "-- unfinished_tasks
@@ -79,6 +80,36 @@ async fn without_job(session: &mut Session, wishes: Vec<NewJob>) -> Result<Vec<N
     }
     let lost = wishes.into_iter().zip(1..).filter(|(_, place)| places.contains(place));
     Ok(lost.map(|(wish, _)| wish).collect())
+}
+
+pub(super) const PRUNE: &str = "-- prune_tasks
+WITH old AS MATERIALIZED (
+    SELECT no FROM roundsman.tasks
+     WHERE stage = 'over' AND files = '[]' AND applied_at IS NOT NULL AND completed_at < $1
+     ORDER BY completed_at, no
+     LIMIT $2
+       FOR UPDATE SKIP LOCKED
+), log AS (
+    DELETE FROM roundsman.transitions t USING old
+     WHERE t.entity = 'task' AND t.entity_id = old.no
+)
+DELETE FROM roundsman.tasks t USING old WHERE t.no = old.no";
+
+pub(super) struct Prune {
+    pub(super) before: Timestamp,
+    pub(super) rows_max: u32,
+}
+
+impl Operation for Prune {
+    type Answer = u64;
+
+    async fn run(&self, session: &mut Session) -> Result<u64, Failure> {
+        session.begin();
+        let rows_max = i64::from(self.rows_max);
+        let count = session.execute(PRUNE, &[&Time(self.before), &rows_max]).await?;
+        session.commit().await?;
+        Ok(count)
+    }
 }
 
 pub(super) const UNTOLD: &str = concat!(

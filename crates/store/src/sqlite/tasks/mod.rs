@@ -124,6 +124,10 @@ impl TaskStore for SqliteStore {
         .await
     }
 
+    async fn prune_tasks(&self, before: Timestamp, rows_max: u32) -> Result<u64, StoreError> {
+        self.write("store.task_prune", move |conn, _| sweep::prune(conn, before, rows_max)).await
+    }
+
     async fn task_counts(&self) -> Result<Vec<(TaskStatus, u64)>, StoreError> {
         self.read(read::counts).await
     }

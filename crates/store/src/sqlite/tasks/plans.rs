@@ -20,6 +20,8 @@ const EXPECTED: &[(&str, &str)] = &[
     (sweep::UNFINISHED, "tasks_unfinished (no>?)"),
     (sweep::HAS_JOB, "job_queue_key (user_id=? AND kind=? AND key=?)"),
     (sweep::HAS_JOB, "job_running_key (user_id=? AND kind=? AND key=?)"),
+    (sweep::OLD, "tasks_ended (completed_at<?)"),
+    (sweep::FORGET_LOG, "transitions_entity (entity=? AND entity_id=?)"),
     (sweep::UNTOLD, "USING INDEX tasks_untold"),
 ];
 

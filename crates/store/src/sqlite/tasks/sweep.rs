@@ -1,16 +1,17 @@
-//! What was lost by a mistake or by an operator.
+//! What was lost by a mistake or by an operator, and what nobody needs any more.
 
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{JobKey, KindCatalog, NewJob};
 use roundsman_core::ports::Rearmed;
 use roundsman_core::rooms::ProjectId;
-use roundsman_core::tasks::{Task, TaskId};
+use roundsman_core::tasks::{TASK_ENTITY, Task, TaskId};
 use rusqlite::{Connection, params};
 
 use super::columns::{all, task_columns};
 use crate::rows::tasks::{jobs_of, stage};
 use crate::sqlite::error::Result;
 use crate::sqlite::jobs::enqueue::insert_jobs;
+use crate::sqlite::time::At;
 
 pub(super) const UNFINISHED: &str = "-- unfinished_tasks
     SELECT no, stage, project_id FROM tasks INDEXED BY tasks_unfinished
@@ -53,6 +54,28 @@ fn has_job(conn: &Connection, wish: &NewJob) -> Result<bool> {
     let key = wish.key.as_ref().map(JobKey::as_str);
     let values = params![wish.user_id.get(), wish.kind.as_str(), key];
     Ok(conn.prepare_cached(HAS_JOB)?.query_row(values, |row| row.get(0))?)
+}
+
+pub(super) const OLD: &str = "-- old_tasks
+    SELECT no FROM tasks INDEXED BY tasks_ended
+     WHERE stage = 'over' AND files = '[]' AND applied_at IS NOT NULL AND completed_at < ?1
+     ORDER BY completed_at, no LIMIT ?2";
+
+const FORGET: &str = "-- forget_task
+    DELETE FROM tasks WHERE no = ?1";
+
+pub(super) const FORGET_LOG: &str = "-- forget_log
+    DELETE FROM transitions WHERE entity = ?1 AND entity_id = ?2";
+
+pub(super) fn prune(conn: &Connection, before: Timestamp, rows_max: u32) -> Result<u64> {
+    let mut statement = conn.prepare_cached(OLD)?;
+    let rows = statement.query_map(params![At(before), rows_max], |row| row.get::<_, i64>(0))?;
+    let old = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    for no in &old {
+        conn.prepare_cached(FORGET)?.execute([no])?;
+        conn.prepare_cached(FORGET_LOG)?.execute(params![TASK_ENTITY, no])?;
+    }
+    Ok(old.len() as u64)
 }
 
 pub(super) const UNTOLD: &str = concat!(

@@ -85,6 +85,7 @@ struct State {
     audited: Audited,
     speech: Speech,
     tasks: BTreeMap<TaskId, Task>,
+    last_task: i64,
     keys: BTreeMap<&'static str, Vec<u8>>,
 }
 

@@ -8,6 +8,7 @@ use roundsman_core::alarms::{
     Alarm, AlarmName, AlarmWish, SetMode, USER_ALARM_KIND, alarm_key, alarm_of_job, alarm_wish,
     is_alarm_of, replace,
 };
+use roundsman_core::effects::LoggedTransition;
 use roundsman_core::jobs::{
     CancelCause, FinishedJob, FinishedState, Job, JobFacts, JobKey, KindCatalog, KindName, NewJob,
 };
@@ -17,12 +18,12 @@ use roundsman_core::ports::{
 };
 use roundsman_core::rooms::{AppendedUpdate, NewUpdate, ProjectId};
 use roundsman_core::tasks::{
-    NewTask, Stepped, Task, TaskEvent, TaskId, TaskLook, TaskStage, TaskStatus, collect_wish,
-    new_task, polling_wish, step, submit_wish,
+    NewTask, Stepped, TASK_ENTITY, Task, TaskEvent, TaskId, TaskLook, TaskStage, TaskStatus,
+    collect_wish, new_task, polling_wish, step, submit_wish,
 };
 use roundsman_core::users::UserId;
 
-use super::{Reference, State, next_id, sees};
+use super::{Reference, State, sees};
 
 #[async_trait]
 impl TaskStore for Reference {
@@ -34,7 +35,8 @@ impl TaskStore for Reference {
         let mut state = self.lock();
         let mut made = Vec::new();
         for wish in wishes {
-            let id = TaskId::new(next_id(state.tasks.len()));
+            state.last_task += 1;
+            let id = TaskId::new(state.last_task);
             let Stepped { task, effects } = new_task(id, wish, now);
             state.tasks.insert(id, task.clone());
             state.apply(&self.rules, effects, now);
@@ -195,6 +197,26 @@ impl TaskStore for Reference {
             task.applied_at = Some(now);
         }
         Ok(appended)
+    }
+
+    async fn prune_tasks(&self, before: Timestamp, rows_max: u32) -> Result<u64, StoreError> {
+        let mut state = self.lock();
+        let is_old = |task: &&Task| {
+            task.files.is_empty()
+                && task.applied_at.is_some()
+                && task.completed_at.is_some_and(|ended| ended < before)
+        };
+        let mut old: Vec<_> = state.tasks.values().filter(is_old).collect();
+        old.sort_by_key(|task| (task.completed_at, task.id));
+        let old: Vec<TaskId> = old.iter().take(rows_max as usize).map(|task| task.id).collect();
+        for id in &old {
+            state.tasks.remove(id);
+        }
+        let is_theirs = |step: &LoggedTransition| {
+            step.entity == TASK_ENTITY && old.contains(&TaskId::new(step.entity_id))
+        };
+        state.transitions.retain(|step| !is_theirs(step));
+        Ok(old.len() as u64)
     }
 
     async fn task_counts(&self) -> Result<Vec<(TaskStatus, u64)>, StoreError> {

@@ -27,7 +27,7 @@ const CASES: (u32, u32) = (40, 1000);
 const OPS_MAX: usize = 60;
 
 /// What must be answered at some time: histories in which it never happens prove little.
-const HAPPENS: [&str; 12] = [
+const HAPPENS: [&str; 13] = [
     "Changed",
     "Unchanged",
     "Stale",
@@ -37,6 +37,7 @@ const HAPPENS: [&str; 12] = [
     "hinted true",
     "rearmed true",
     "told true",
+    "pruned true",
     "set true",
     "set false",
     "cancelled true",

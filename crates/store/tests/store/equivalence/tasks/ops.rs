@@ -43,6 +43,10 @@ pub(super) enum Op {
     Tell {
         with_update: bool,
     },
+    Prune {
+        age_secs: u64,
+        rows_max: u32,
+    },
     SetAlarm {
         project: Pick,
         name: Pick,
@@ -101,6 +105,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => pick().prop_map(|project| Op::Lose { project }),
         1 => (1..5u32).prop_map(|rows_max| Op::Rearm { rows_max }),
         1 => any::<bool>().prop_map(|with_update| Op::Tell { with_update }),
+        1 => (prop_oneof![Just(0u64), Just(20)], 1..4u32)
+            .prop_map(|(age_secs, rows_max)| Op::Prune { age_secs, rows_max }),
         3 => (pick(), pick(), 0..100u64, any::<bool>())
             .prop_map(|(project, name, secs, replace)| Op::SetAlarm { project, name, secs, replace }),
         1 => (pick(), pick()).prop_map(|(project, name)| Op::CancelAlarm { project, name }),

@@ -18,8 +18,8 @@ use roundsman_core::ports::{
 };
 use roundsman_core::rooms::{AppendRules, NewUpdate, ProjectId, UpdateOrigin};
 use roundsman_core::tasks::{
-    COLLECT_KIND, NewTask, POLLING_KIND, Produced, SUBMIT_KIND, Task, TaskError, TaskEvent, TaskId,
-    TaskRules, TaskStage, TaskType,
+    COLLECT_KIND, KeptFile, NewTask, POLLING_KIND, Produced, SUBMIT_KIND, Task, TaskError,
+    TaskEvent, TaskId, TaskRules, TaskStage, TaskType,
 };
 use roundsman_core::users::{NewUser, UserId};
 use roundsman_store::conformance::{ADA, RENDER, json, kind};
@@ -93,6 +93,11 @@ impl Subject {
                 let update = with_update.then(|| update(&task));
                 let told = self.store.tell_task(task.id, update, now).await?;
                 Ok(format!("told {} {told:?}", told.is_some()))
+            }
+            Op::Prune { age_secs, rows_max } => {
+                let before = now - Duration::from_secs(*age_secs);
+                let pruned = self.store.prune_tasks(before, *rows_max).await?;
+                Ok(format!("pruned {} {pruned}", pruned > 0))
             }
             Op::SetAlarm { project, name, secs, replace } => {
                 let wish = AlarmWish {
@@ -322,6 +327,11 @@ fn update(task: &Task) -> NewUpdate {
     }
 }
 
+/// Documents link to it, so its task stays.
+fn kept() -> KeptFile {
+    KeptFile { blob: "a/b".to_owned(), bytes: 3, sha256: "x".to_owned(), media_type: None }
+}
+
 fn event_of(event: Event, task: &Task, now: Timestamp) -> TaskEvent {
     let error = || TaskError::new("broken", "it's \"broken\" 😀");
     let look_after = Duration::from_secs(5);
@@ -346,7 +356,7 @@ fn event_of(event: Event, task: &Task, now: Timestamp) -> TaskEvent {
         Event::Produced => TaskEvent::Produced(Produced {
             result_url: Some("/r".to_owned()),
             result_data: Some(json(r#"{"a":1}"#)),
-            files: Vec::new(),
+            files: (task.id.get() % 2 == 0).then(kept).into_iter().collect(),
         }),
         Event::Failed => TaskEvent::Failed { error: error() },
         Event::Overdue => TaskEvent::Overdue,
