@@ -6,12 +6,13 @@
 //! for the next one in the transaction that made it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use roundsman_core::Timestamp;
 use roundsman_core::failpoint;
 use roundsman_core::jobs::{KindSpec, LeaseRef, MergeRule, Outcome, RetryPolicy};
@@ -22,6 +23,7 @@ use roundsman_core::rooms::ProjectId;
 use roundsman_core::tasks::{
     Due, POLLING_KIND, Produced, Task, TaskError, TaskEvent, TaskId, TaskStage, come_back_at, due,
 };
+use tokio::time::timeout;
 
 use super::files::result_data;
 use super::work::{TaskWork, built_in, done, external_of, storage};
@@ -207,17 +209,23 @@ impl Round<'_> {
         let asked_at = self.work.clock.now();
         let limit = self.work.options.poll_time_max.min(executor.capabilities().poll_time_max);
         let (tasks, externals): (Vec<Task>, Vec<ExternalTask>) = tasks.into_iter().unzip();
-        let asking = async {
+        let asking = AssertUnwindSafe(async {
             match externals.as_slice() {
                 [one] => vec![executor.poll(one).await],
                 many => executor.poll_many(many).await,
             }
+        });
+        // A mistake in an executor is a look that came to nothing: it must not end the round, which
+        // looks after other tasks, too.
+        let (answers, without) = match timeout(limit, asking.catch_unwind()).await {
+            Ok(Ok(answers)) => (answers, odd("fewer answers than tasks")),
+            Ok(Err(_)) => (Vec::new(), odd("a mistake in its executor")),
+            Err(_) => (Vec::new(), silent(limit)),
         };
-        let answers = tokio::time::timeout(limit, asking).await.unwrap_or_default();
         failpoint::hit("tasks.polled");
         let mut answers = answers.into_iter();
         for task in tasks {
-            let polled = answers.next().unwrap_or_else(|| silent(limit));
+            let polled = answers.next().unwrap_or_else(|| without.clone());
             self.work.metrics.task_polled(executor.service(), word_of(&polled));
             let event = self.event_of(executor, &task, polled, asked_at);
             self.change(&task, event).await?;
@@ -273,6 +281,11 @@ impl Round<'_> {
             | ChangeAnswer::NotFound => Ok(()),
         }
     }
+}
+
+fn odd(message: &str) -> Polled {
+    let (code, message) = (FailureCode::Odd, message.to_owned());
+    Polled::Unclear(Unclear { code, message, retry_after: None })
 }
 
 fn silent(limit: Duration) -> Polled {

@@ -60,6 +60,8 @@ pub(crate) enum Fault {
     AnswerLost,
     /// The database refuses for good what mentions this text, and does the rest.
     RefusesMentionOf(&'static str),
+    /// Whoever mentions this text meets a mistake in the program; the rest is done.
+    PanicsAtMentionOf(&'static str),
 }
 
 /// A call that is held back after its work was done.
@@ -133,12 +135,18 @@ impl FlakyStore {
     }
 
     fn before(&self, method: &'static str, request: impl Fn() -> String) -> Result<(), StoreError> {
-        let mut state = self.state.lock().unwrap();
-        *state.calls.entry(method).or_default() += 1;
-        match state.faults.get(method) {
+        let fault = {
+            let mut state = self.state.lock().unwrap();
+            *state.calls.entry(method).or_default() += 1;
+            state.faults.get(method).copied()
+        };
+        match fault {
             Some(Fault::Down) => Err(StoreError::Unavailable("a test took it away".into())),
             Some(Fault::RefusesMentionOf(text)) if request().contains(text) => {
                 Err(StoreError::Failed("a test refuses it".into()))
+            }
+            Some(Fault::PanicsAtMentionOf(text)) if request().contains(text) => {
+                panic!("a mistake that a test has made")
             }
             _ => Ok(()),
         }
@@ -412,6 +420,7 @@ delegate! { TaskStore
     rearm_tasks(after: Option<TaskId>, rows_max: u32, now: Timestamp) -> Rearmed;
     untold_tasks(rows_max: u32) -> Vec<Task>;
     tell_task(id: TaskId, update: Option<NewUpdate>, now: Timestamp) -> Option<AppendedUpdate>;
+    prune_tasks(before: Timestamp, rows_max: u32) -> u64;
     task_counts() -> Vec<(TaskStatus, u64)>;
 }
 

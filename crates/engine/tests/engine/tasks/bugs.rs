@@ -7,8 +7,9 @@ use roundsman_core::tasks::{SUBMIT_UNKNOWN, TaskStage, TaskStatus, completion};
 use serde_json::json;
 
 use super::outside::{OnPoll, OnSubmit, unclear};
-use super::{TaskWorld, project, wish};
+use super::{PROJECT, TaskWorld, project, wish};
 use crate::backend::{Backend, on_every_database};
+use crate::flaky::Fault;
 use crate::support::{secs, until};
 
 on_every_database! {
@@ -40,12 +41,13 @@ async fn bug_1_recovery_sets_an_alarm_that_somebody_serves(backend: Backend) {
 async fn bug_2_an_exception_does_not_stop_polling(backend: Backend) {
     let world = TaskWorld::new(backend).await;
     let task = world.accepted().await;
-    for _ in 0..3 {
-        world.generator.next_poll("ext-1", OnPoll::Panic);
-    }
+    world.world.store.set("task_looks", Fault::PanicsAtMentionOf(PROJECT));
+    world.pass(secs(15)).await;
+    assert!(world.world.store.calls("task_looks") >= 2, "it is tried again");
+    world.world.store.mend();
     world.generator.succeeds("ext-1");
-    // Three failures back off two, four and eight seconds at most.
-    world.pass(secs(10 + 2 + 4 + 8 + 4)).await;
+    // A few failures back off two, four, eight seconds and so on at most.
+    world.pass(secs(70)).await;
     assert_eq!(world.task(&task).await.status, TaskStatus::Completed);
 }
 
@@ -136,7 +138,7 @@ async fn bug_10_a_paid_submission_is_not_repeated(backend: Backend) {
     world.worker.claim_tick().await.unwrap();
     gate.reached().await;
     world.world.store.hold_no_more();
-    world.world.store.set("change_task", crate::flaky::Fault::Down);
+    world.world.store.set("change_task", Fault::Down);
     gate.open();
     crate::support::until_running(&world.worker, 0).await;
     world.worker.settle_tick().await.unwrap();

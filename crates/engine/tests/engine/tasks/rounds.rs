@@ -5,9 +5,10 @@ use std::time::Duration;
 use roundsman_core::jobs::Job;
 use roundsman_core::ports::{AlarmStore, Clock, FailureCode, Polled};
 use roundsman_core::tasks::{DEADLINE_EXCEEDED, TaskStage, TaskStatus};
+use roundsman_engine::tasks::TaskOptions;
 
-use super::outside::{Generator, OnPoll, unclear};
-use super::{TaskWorld, project};
+use super::outside::{Generator, OnPoll, unclear, video};
+use super::{PROJECT, TaskWorld, project};
 use crate::backend::{Backend, on_every_database};
 use crate::flaky::Fault;
 use crate::support::{secs, until_running};
@@ -15,8 +16,11 @@ use crate::support::{secs, until_running};
 on_every_database! {
     tasks_are_looked_at_every_ten_seconds_until_they_are_over
     a_thousand_tasks_of_a_room_are_one_round
+    rooms_that_are_due_at_once_are_all_served
     a_slow_one_does_not_delay_the_others
     rounds_that_fail_come_back
+    an_executor_that_panics_costs_its_task_only
+    a_service_that_changes_its_mind_is_heard_once
     failing_looks_count_and_unfinished_ones_do_not
     every_task_ends_by_its_deadline
     tasks_of_a_service_are_asked_for_together
@@ -45,8 +49,9 @@ async fn tasks_are_looked_at_every_ten_seconds_until_they_are_over(backend: Back
     world.check().await;
 }
 
+/// L-6.
 async fn a_thousand_tasks_of_a_room_are_one_round(backend: Backend) {
-    const TASKS: usize = 150;
+    const TASKS: usize = 1000;
     let generator = Generator::with("kling", |can| can.batch_max = 20);
     let world = TaskWorld::with(backend, generator).await;
     for _ in 0..TASKS {
@@ -65,10 +70,29 @@ async fn a_thousand_tasks_of_a_room_are_one_round(backend: Backend) {
     asked.dedup();
     assert_eq!(asked.len(), TASKS, "all of them in one round");
     assert!(world.generator.batches().iter().all(|batch| *batch <= 20));
-    assert_eq!(world.tasks.pending(&project()).await.unwrap(), 75);
+    assert_eq!(world.tasks.pending(&project()).await.unwrap(), TASKS as u64 / 2);
     world.jump(secs(10)).await;
-    assert_eq!(world.generator.asked().len(), 75, "those that are left");
+    assert_eq!(world.generator.asked().len(), TASKS / 2, "those that are left");
     world.assert_looked_after().await;
+}
+
+/// L-6: each is asked for once, and one that hangs keeps nobody waiting. Ten thousand of them, with their
+/// lateness, are the business of `bench/alarms`.
+async fn rooms_that_are_due_at_once_are_all_served(backend: Backend) {
+    const ROOMS: usize = 300;
+    let world = TaskWorld::new(backend).await;
+    for number in 0..ROOMS {
+        world.make_in(&format!("room-{number}")).await;
+    }
+    world.run_due().await;
+    world.generator.on_poll("ext-1", OnPoll::Hang);
+    world.jump(secs(10)).await;
+    let mut asked = world.generator.asked();
+    assert_eq!(asked.len(), ROOMS, "nobody is asked for twice");
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), ROOMS, "everybody is asked for");
+    assert_eq!(world.rounds().await.len(), ROOMS, "one alarm for each room");
 }
 
 async fn a_slow_one_does_not_delay_the_others(backend: Backend) {
@@ -104,31 +128,75 @@ async fn a_slow_one_does_not_delay_the_others(backend: Backend) {
     world.check().await;
 }
 
+/// L-4. In one room nothing works, for days; it never gives up, and its neighbour notices nothing.
 async fn rounds_that_fail_come_back(backend: Backend) {
-    let world = TaskWorld::new(backend).await;
+    const FAILURES: u32 = 1000;
+    let long = |options: &mut TaskOptions| options.rules.deadline = secs(365 * 24 * 3600);
+    let world = TaskWorld::with_options(backend, Generator::new("kling"), long).await;
     let task = world.accepted().await;
-    // A mistake in an executor ends the round, not the alarm.
-    world.generator.on_poll("ext-1", OnPoll::Panic);
-    for _ in 0..20 {
+    let neighbour = world.make_in("elsewhere").await;
+    world.run_due().await;
+    world.world.store.set("task_looks", Fault::PanicsAtMentionOf(PROJECT));
+    for failure in 0..FAILURES {
         world.jump(secs(301)).await;
-        world.assert_looked_after().await;
+        if failure % 100 == 0 {
+            let alarm = world.world.store.alarms(project(), 10).await.unwrap().remove(0);
+            assert_eq!((alarm.name.as_str(), alarm.attempts_failed), ("task_polling", failure + 1));
+            assert!(alarm.at <= world.now() + secs(301), "{alarm:?}");
+        }
     }
     let alarm = world.world.store.alarms(project(), 10).await.unwrap().remove(0);
-    assert_eq!((alarm.name.as_str(), alarm.attempts_failed), ("task_polling", 20));
     assert!(alarm.is_failing());
-    assert!(alarm.last_error.unwrap().message.contains("a mistake in an executor"));
-    // So does a database that is away.
-    world.generator.on_poll("ext-1", OnPoll::Answer(Polled::Pending { progress_percent: None }));
+    assert!(alarm.last_error.unwrap().message.contains("a mistake that a test has made"));
+    let polls = world.task(&neighbour).await.polls;
+    assert!(polls >= FAILURES, "its neighbour was looked at {polls} times");
+    // A database that is away is no different.
     world.world.store.set("task_looks", Fault::Down);
     world.jump(secs(301)).await;
     world.world.store.mend();
-    world.assert_looked_after().await;
     world.jump(secs(301)).await;
     let alarm = world.world.store.alarms(project(), 10).await.unwrap().remove(0);
     assert_eq!(alarm.attempts_failed, 0, "it is well again");
     world.generator.succeeds("ext-1");
     world.pass(secs(20)).await;
     assert_eq!(world.task(&task).await.status, TaskStatus::Completed);
+    world.check().await;
+}
+
+/// L-4 and L-5: whoever made a mistake in an executor pays with that task.
+async fn an_executor_that_panics_costs_its_task_only(backend: Backend) {
+    let world = TaskWorld::new(backend).await;
+    let (broken, sound) = (world.accepted().await, world.accepted().await);
+    world.generator.on_poll("ext-1", OnPoll::Panic);
+    world.generator.succeeds("ext-2");
+    world.pass(secs(10)).await;
+    assert_eq!(world.task(&sound).await.status, TaskStatus::Completed);
+    let waiting = world.task(&broken).await;
+    assert_eq!((waiting.retry_count, waiting.error_code()), (1, Some("odd")));
+    world.pass(secs(60)).await;
+    let over = world.task(&broken).await;
+    assert_eq!((over.status, over.error_code()), (TaskStatus::Failed, Some("odd")));
+    assert_eq!(world.alarm_names().await, ["snapshot"]);
+    world.check().await;
+}
+
+/// L-5: done is done, whatever the service says afterwards.
+async fn a_service_that_changes_its_mind_is_heard_once(backend: Backend) {
+    let world = TaskWorld::new(backend).await;
+    let task = world.accepted().await;
+    world.generator.next_poll("ext-1", answer(Polled::Succeeded(video("ext-1"))));
+    // Its files are asked for, and it says that it goes on.
+    world.jump(secs(10)).await;
+    let waiting = world.task(&task).await;
+    assert_eq!((waiting.status, waiting.stage), (TaskStatus::Processing, TaskStage::Collecting));
+    world.generator.succeeds("ext-1");
+    world.pass(secs(15)).await;
+    let over = world.task(&task).await;
+    assert_eq!(over.status, TaskStatus::Completed);
+    world.generator.on_poll("ext-1", failed());
+    world.tasks.trigger(&project()).await.unwrap();
+    world.pass(secs(30)).await;
+    assert_eq!(world.task(&task).await, over, "what is over stays over");
     world.check().await;
 }
 

@@ -6,8 +6,9 @@ use roundsman_core::rooms::AlarmType;
 use roundsman_core::tasks::TaskStatus;
 
 use super::outside::OnPoll;
-use super::{TaskWorld, head_of, project};
+use super::{PROJECT, TaskWorld, head_of, project};
 use crate::backend::{Backend, on_every_database};
+use crate::flaky::Fault;
 use crate::support::secs;
 
 on_every_database! {
@@ -47,9 +48,10 @@ async fn edge_case_2_a_task_submitted_without_a_connection_is_seen_by_a_later_cl
 async fn edge_case_3_an_alarm_that_fails_is_set_again(backend: Backend) {
     let world = TaskWorld::new(backend).await;
     let task = world.accepted().await;
-    world.generator.next_poll("ext-1", OnPoll::Panic);
     world.generator.succeeds("ext-1");
+    world.world.store.set("task_looks", Fault::PanicsAtMentionOf(PROJECT));
     world.pass(secs(10)).await;
+    world.world.store.mend();
     assert_eq!(world.alarm_names().await, ["task_polling"], "not some other mode");
     world.pass(secs(5)).await;
     assert_eq!(world.task(&task).await.status, TaskStatus::Completed);
