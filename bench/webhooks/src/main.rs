@@ -56,7 +56,7 @@ struct Args {
     /// The same for the comparison, because it takes its time
     #[arg(long, default_value_t = 10_000)]
     peer_requests: usize,
-    /// Seconds at half of the rate that was seen
+    /// Seconds at half of the rate that is seen beside clients with a processor of their own
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=600))]
     secs: u16,
     /// Runs; the median is shown
@@ -87,6 +87,8 @@ const COLUMNS: [&str; 9] = [
 const WARM_UP: usize = 1000;
 /// Between the two measurements, so that what the first has left is done, as far as it is at once.
 const BREATH: Duration = Duration::from_secs(4);
+/// How fast it is beside its clients is seen with this part of the requests.
+const PROBE_PART: usize = 4;
 
 fn main() -> anyhow::Result<()> {
     let mut args = Args::parse();
@@ -159,16 +161,24 @@ async fn measure(args: &Args, contender: &Contender) -> anyhow::Result<[f64; COL
 
     running.settled().await?;
     pause(BREATH).await;
-    let rate = peak.per_second() / 2.0;
-    // No more than there are bots to end.
-    let most = if class.is_durable() { count } else { usize::MAX };
-    let requests = events.make(whole(rate * f64::from(args.secs)).clamp(1, most));
-    let before = running.answered().await?;
     let others = running.others().await?;
-    let sent = tokio::task::spawn_blocking(move || {
-        steady::send(&address, connections, &requests, rate, &others)
-    });
-    let half = sent.await.context("clients")??;
+    let steadily = async |requests: Vec<Vec<u8>>, rate: f64| {
+        let (address, others) = (address.clone(), others.clone());
+        let sent = tokio::task::spawn_blocking(move || {
+            steady::send(&address, connections, &requests, rate, &others)
+        });
+        sent.await.context("clients")?
+    };
+    // Half of what it does where it is measured: beside clients that have a processor of their own.
+    let most = steadily(events.make(count / PROBE_PART), f64::INFINITY).await?;
+    running.settled().await?;
+    pause(BREATH).await;
+    let rate = most.per_second() / 2.0;
+    // No more than there are bots to end.
+    let count_max = if class.is_durable() { count - count / PROBE_PART } else { usize::MAX };
+    let requests = events.make(whole(rate * f64::from(args.secs)).clamp(1, count_max));
+    let before = running.answered().await?;
+    let half = steadily(requests, rate).await?;
     let soon = match (before, running.answered().await?) {
         (Some((all_before, soon_before)), Some((all, soon))) => {
             100.0 * (soon - soon_before) / (all - all_before)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::Rate;
+use super::share::share_names;
 use super::{KindName, Lane};
 use crate::Timestamp;
 use crate::limits::{TENANT_WEIGHTS_MAX, WEIGHT_MAX};
@@ -74,7 +75,7 @@ pub struct GateLimits {
     /// For each tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant_rate: Option<Rate>,
-    /// How many jobs a tenant gets when it is its turn; one, if it is not listed.
+    /// How many jobs a tenant gets for one of others; one, if it is not listed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
 }
@@ -125,13 +126,6 @@ impl GateLimits {
     }
 }
 
-/// Whose turn it is: the lane that was served last, and how many jobs it got in a row.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
-    pub lane: Option<Lane>,
-    pub given: u32,
-}
-
 /// A gate as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
@@ -141,7 +135,8 @@ pub struct Gate {
     pub limits: GateLimits,
     /// Jobs of named tenants have been enqueued: it cannot be taken away while they may exist.
     pub has_tenants: bool,
-    pub turn: Turn,
+    /// The lane where the next claim begins to look.
+    pub turn: Option<Lane>,
 }
 
 impl Gate {
@@ -151,7 +146,7 @@ impl Gate {
             paused_at: None,
             limits: GateLimits::default(),
             has_tenants: false,
-            turn: Turn::default(),
+            turn: None,
         }
     }
 
@@ -183,7 +178,8 @@ pub struct GateChange {
 }
 
 /// Names a bucket: of a gate as a whole (an empty tenant, which no tenant is called, would be that
-/// of jobs without one, so the second part says which), or of a tenant at it.
+/// of jobs without one, so the second part says which), or of a tenant at it. What tenants were given
+/// is kept beside them.
 pub type BucketName = (GateName, String);
 
 /// Begins the second part of the name of a tenant's bucket.
@@ -197,13 +193,22 @@ pub fn gates_of(lane: &Lane) -> Vec<GateName> {
 }
 
 /// The buckets from which a job in this lane takes a token at a gate, with their rates.
-pub fn buckets_of(gate: &Gate, lane: &Lane) -> Vec<(BucketName, Rate)> {
+pub(super) fn buckets_of(gate: &Gate, lane: &Lane) -> Vec<(BucketName, Rate)> {
     let whole = gate.limits.rate.map(|rate| ((gate.name.clone(), String::new()), rate));
     let tenant = gate.limits.tenant_rate.map(|rate| {
         let tenant = format!("{TENANT_MARK}{}", gate.name.tenant_of(lane));
         ((gate.name.clone(), tenant), rate)
     });
     whole.into_iter().chain(tenant).collect()
+}
+
+/// Everything that a claim has to know before it lets jobs of this lane through.
+pub fn bucket_names(gates: &[Gate], lane: &Lane) -> Vec<BucketName> {
+    let of_gate = |gate: &Gate| {
+        let rates = buckets_of(gate, lane).into_iter().map(|(name, _)| name);
+        rates.chain(share_names(gate, lane)).collect::<Vec<_>>()
+    };
+    gates.iter().flat_map(of_gate).collect()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod payload;
 mod runs;
 mod schedule;
 mod settle;
+mod share;
 mod turn;
 
 pub use backoff::RetryPolicy;
@@ -33,7 +34,7 @@ pub use diagram::job_diagram;
 pub use error::{ErrorCode, JobError};
 pub use fold::{Folded, fold};
 pub use gate::{
-    BucketName, Gate, GateChange, GateLimits, GateName, InvalidLimits, Turn, buckets_of, gates_of,
+    BucketName, Gate, GateChange, GateLimits, GateName, InvalidLimits, bucket_names, gates_of,
 };
 pub use job::{
     CancelCause, FinishedJob, FinishedState, Job, JobFacts, JobId, JobState, Lease, LeaseNo,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::bucket::{Bucket, Rate};
-use super::gate::{BucketName, Gate, Turn, buckets_of};
+use super::gate::{BucketName, Gate, buckets_of};
+use super::share::Shares;
 use super::{GateName, Lane};
 use crate::Timestamp;
 
@@ -28,65 +29,75 @@ pub struct GateScene<'a> {
 pub struct GatePlan {
     /// Lanes and how many jobs of each; none with zero.
     pub quotas: Vec<(Lane, u32)>,
-    /// Whose turn it is afterwards.
-    pub turn: Turn,
+    /// Whose turn it was last.
+    pub turn: Option<Lane>,
     /// When a rate lets the next job through that waits now.
     pub open_at: Option<Timestamp>,
 }
 
-/// Hands out as much as every limit allows, one tenant after the other, each as much in a row as
-/// its weight says. A paused gate lets nothing through.
+/// Hands out as much as every limit allows, to whoever was given least for their weight, and one
+/// tenant after the other among those who were given the same. A paused gate lets nothing through.
 pub fn plan(scene: &GateScene<'_>) -> GatePlan {
     let own = scene.gates.iter().find(|gate| gate.name.as_str() == scene.base.as_str());
-    let mut turn = own.map(|gate| gate.turn.clone()).unwrap_or_default();
+    let turn = own.and_then(|gate| gate.turn.clone());
     if scene.gates.iter().any(|gate| gate.paused_at.is_some()) || scene.waiting.is_empty() {
         return GatePlan { turn, ..GatePlan::default() };
     }
     let mut allowances = Allowances::of(scene);
-    let lanes: Vec<Vec<usize>> =
-        scene.waiting.iter().map(|(lane, _)| allowances.of_lane(scene, lane)).collect();
-    let weight = |lane: &Lane| {
-        let tenant = lane.tenant().map(|tenant| tenant.as_str().to_owned()).unwrap_or_default();
-        own.and_then(|gate| gate.limits.weights.get(&tenant)).copied().unwrap_or(1).max(1)
+    let shares = Shares::of(scene.base, scene.gates, scene.buckets);
+    let in_line = |(lane, waiting): &(Lane, u32)| InLine {
+        limits: allowances.of_lane(scene, lane),
+        waiting: *waiting,
+        quota: 0,
+        given: shares.given(lane),
+        price: shares.price(lane),
     };
-    let mut given = vec![0u32; lanes.len()];
-    let mut left = scene.jobs_max;
-    let (mut index, mut idle) = (0, 0);
-    let mut in_a_row = if turn.lane.as_ref() == Some(&scene.waiting[0].0) { turn.given } else { 0 };
-    while left > 0 && idle <= lanes.len() {
-        let (lane, waiting) = &scene.waiting[index];
-        let wish = weight(lane).saturating_sub(in_a_row).min(left).min(waiting - given[index]);
-        let now = wish.min(allowances.room(&lanes[index]));
-        if now > 0 {
-            allowances.take(&lanes[index], now);
-            given[index] += now;
-            left -= now;
-            turn = Turn { lane: Some(lane.clone()), given: in_a_row + now };
-            idle = 0;
-        } else {
-            idle += 1;
-        }
-        in_a_row = 0;
-        index = (index + 1) % lanes.len();
+    let mut line: Vec<InLine> = scene.waiting.iter().map(in_line).collect();
+    // The first is the one that was served last, if it still waits, and then comes after all others.
+    let begun = turn.as_ref() == Some(&scene.waiting[0].0);
+    let mut last = if begun { 0 } else { line.len() - 1 };
+    for _ in 0..scene.jobs_max {
+        let Some(next) = next_in_line(&line, last, &allowances) else { break };
+        line[next].quota += 1;
+        line[next].given = line[next].given.saturating_add(line[next].price);
+        allowances.take(&line[next].limits);
+        last = next;
     }
-    let open_at = scene.waiting.iter().zip(&lanes).zip(&given);
-    let open_at = open_at
-        .filter(|(((_, waiting), _), given)| waiting > given)
-        .filter_map(|((_, lane), _)| allowances.opens_at(lane))
-        .min();
-    let quotas = scene.waiting.iter().zip(given).filter(|(_, given)| *given > 0);
-    let quotas = quotas.map(|((lane, _), given)| (lane.clone(), given)).collect();
+    let kept = line.iter().filter(|one| one.waiting > one.quota);
+    let open_at = kept.filter_map(|one| allowances.opens_at(&one.limits)).min();
+    let quotas = scene.waiting.iter().zip(&line).filter(|(_, one)| one.quota > 0);
+    let quotas: Vec<_> = quotas.map(|((lane, _), one)| (lane.clone(), one.quota)).collect();
+    let turn = if quotas.is_empty() { turn } else { Some(scene.waiting[last].0.clone()) };
     GatePlan { quotas, turn, open_at }
 }
 
-/// Takes the tokens of what was claimed out of the buckets and returns those that changed.
+/// A lane during a claim.
+struct InLine {
+    /// Places of the limits that concern its jobs.
+    limits: Vec<usize>,
+    waiting: u32,
+    quota: u32,
+    given: i64,
+    price: i64,
+}
+
+/// Who gets the next job, if anybody may.
+fn next_in_line(line: &[InLine], last: usize, allowances: &Allowances) -> Option<usize> {
+    let may = |one: &InLine| one.waiting > one.quota && allowances.room(&one.limits) > 0;
+    let around = (1..=line.len()).map(|step| (last + step) % line.len());
+    around.filter(|&index| may(&line[index])).min_by_key(|&index| line[index].given)
+}
+
+/// Takes the tokens of what was claimed out of the buckets, counts what tenants were given, and returns
+/// what changed.
 pub fn spend(
+    base: &Lane,
     gates: &[Gate],
     buckets: &BTreeMap<BucketName, Bucket>,
     claimed: &[(Lane, u32)],
     now: Timestamp,
 ) -> BTreeMap<BucketName, Bucket> {
-    let mut changed: BTreeMap<BucketName, Bucket> = BTreeMap::new();
+    let mut changed = Shares::of(base, gates, buckets).after(claimed, now);
     for (lane, jobs) in claimed {
         for (name, rate) in gates.iter().flat_map(|gate| buckets_of(gate, lane)) {
             let before =
@@ -175,11 +186,11 @@ impl Allowances {
         places.iter().map(|&place| self.left[place]).min().unwrap_or(u32::MAX)
     }
 
-    fn take(&mut self, places: &[usize], jobs: u32) {
+    fn take(&mut self, places: &[usize]) {
         for &place in places {
-            self.left[place] -= jobs;
+            self.left[place] -= 1;
             if let Some((_, _, taken)) = &mut self.buckets[place] {
-                *taken += jobs;
+                *taken += 1;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The job service: what callers outside the process, and other systems inside it, use.
 //!
-//! Invariant: every method takes who is asking and touches only what belongs to them.
+//! Invariant: every method takes who is asking and touches only what belongs to them, but for counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use roundsman_core::failpoint;
 use roundsman_core::jobs::{Job, JobId, JobState, KindCatalog, KindName, Lane, NewJob, RunningJob};
 use roundsman_core::limits::PAGE_ROWS_MAX;
 use roundsman_core::ports::{
-    CancelAnswer, Clock, EnqueueAnswer, EnqueueRequest, Enqueued, IdempotencyKey, ListFilter,
-    ListPage, Random, RetryAnswer, Scope, Store,
+    CancelAnswer, Clock, EnqueueAnswer, EnqueueRequest, Enqueued, IdempotencyKey, KindDepth,
+    ListFilter, ListPage, Random, RetryAnswer, Scope, Store,
 };
 use roundsman_core::users::{Authenticated, UserId};
 use sha2::{Digest, Sha256};
@@ -66,6 +66,11 @@ impl Jobs {
     pub fn new(deps: JobsDeps) -> Self {
         let batchers = Batchers::start(&deps);
         Jobs { deps: Arc::new(deps), batchers }
+    }
+
+    /// How much waits and runs, of all users together: for the operator alone.
+    pub async fn depths(&self) -> Result<Vec<KindDepth>, Error> {
+        Ok(self.deps.store.depths(self.now()).await?)
     }
 
     pub fn catalog(&self) -> &KindCatalog {

@@ -22,6 +22,7 @@ use roundsman_testkit::{SeededRandom, env};
 
 use crate::bots;
 use crate::load::{self, Ledger, Plan};
+use crate::orders;
 use crate::site::{Backend, Node, READY_MAX, SOON, Site, Stopwatch};
 use crate::transcripts;
 
@@ -219,6 +220,7 @@ fn places_of(backend: Backend) -> Vec<&'static str> {
         !place.starts_with(elsewhere)
             && !NOT_REACHED_YET.contains(place)
             && !OF_ROOMS.iter().any(|prefix| place.starts_with(prefix))
+            && !orders::PLACES.contains(place)
             && !of_bots(place)
             && !of_transcripts(place)
     };

@@ -11,6 +11,7 @@ mod instrument;
 mod kill;
 mod load;
 mod nodes;
+mod orders;
 mod pause;
 mod pickup;
 mod poison;

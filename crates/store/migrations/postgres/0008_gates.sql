@@ -8,16 +8,16 @@ CREATE TABLE roundsman.job_gates (
     -- JSON.
     limits      text NOT NULL,
     has_tenants boolean NOT NULL,
-    -- The lane that was served last, and how many jobs it got in a row.
-    turn_lane   text COLLATE "C",
-    turn_given  integer NOT NULL
+    -- The lane where the next claim begins to look.
+    turn_lane   text COLLATE "C"
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0);
 
--- What is left of each rate, in microseconds times its count. A bucket without a row is full.
+-- What is left of each rate, in microseconds times its count: a bucket without a row is full. And what
+-- each tenant was given, and the most that any was.
 CREATE TABLE roundsman.job_buckets (
     gate   text COLLATE "C" NOT NULL,
-    -- Empty: of the gate as a whole.
+    -- Empty: the gate's rate. =tenant: a tenant's rate. ~tenant: what it was given. ^: the most.
     tenant text COLLATE "C" NOT NULL,
     level  bigint NOT NULL,
     at     timestamptz NOT NULL,

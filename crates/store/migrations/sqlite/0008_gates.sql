@@ -8,15 +8,15 @@ CREATE TABLE job_gates (
     -- JSON.
     limits      TEXT NOT NULL,
     has_tenants INTEGER NOT NULL,
-    -- The lane that was served last, and how many jobs it got in a row.
-    turn_lane   TEXT,
-    turn_given  INTEGER NOT NULL
+    -- The lane where the next claim begins to look.
+    turn_lane   TEXT
 ) STRICT, WITHOUT ROWID;
 
--- What is left of each rate, in microseconds times its count. A bucket without a row is full.
+-- What is left of each rate, in microseconds times its count: a bucket without a row is full. And what
+-- each tenant was given, and the most that any was.
 CREATE TABLE job_buckets (
     gate   TEXT NOT NULL,
-    -- Empty: of the gate as a whole.
+    -- Empty: the gate's rate. =tenant: a tenant's rate. ~tenant: what it was given. ^: the most.
     tenant TEXT NOT NULL,
     level  INTEGER NOT NULL,
     at     INTEGER NOT NULL,

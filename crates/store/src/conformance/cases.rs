@@ -552,6 +552,7 @@ macro_rules! for_each_conformance_case {
                 tenants_are_served_in_turn weights_are_shares each_tenant_has_its_own_limit
                 a_rate_is_exact_and_says_when_it_opens many_nodes_at_once_keep_every_limit
                 a_paused_kind_is_passed_over gated_and_other_kinds_share_a_worker
+                no_lane_gives_more_than_was_asked_for
                 a_tenant_stays_with_its_job many_jobs_that_are_kept_back_cost_the_others_nothing
             }
             schedules {

@@ -227,6 +227,34 @@ pub async fn gated_and_other_kinds_share_a_worker(fx: &Arc<Fixture>) {
     assert_eq!(ask(1000).await, (0, 0));
 }
 
+pub async fn no_lane_gives_more_than_was_asked_for(fx: &Arc<Fixture>) {
+    for name in [RENDER, SHARED] {
+        fill(fx, fx.wish(name), 10).await;
+    }
+    fill(fx, of("a", fx.wish(COLLECT)), 10).await;
+    let demand = |name: &str| LaneDemand {
+        lane: Lane::of(ADA, &kind(name)),
+        max: 1,
+        lease_ttl: TTL,
+        deadline: None,
+    };
+    // With room for one more than all lanes together may give, however it is shared out.
+    for _ in 0..3 {
+        let request = ClaimRequest {
+            worker: WorkerName::new("w"),
+            owner: LeaseOwner::Outside,
+            demands: vec![demand(RENDER), demand(SHARED), demand(COLLECT)],
+            total_max: 4,
+        };
+        let jobs = fx.claim_with(request).await.jobs;
+        let mut kinds: Vec<&str> = jobs.iter().map(|job| job.facts.kind.as_str()).collect();
+        kinds.sort_unstable();
+        let mut expected = [RENDER, SHARED, COLLECT];
+        expected.sort_unstable();
+        assert_eq!(kinds, expected);
+    }
+}
+
 pub async fn a_tenant_stays_with_its_job(fx: &Arc<Fixture>) {
     let wish = of("cust/7 ü", fx.keyed(SHARED, "k"));
     let id = fx.put(wish.clone()).await;

@@ -1,13 +1,17 @@
 //! Gates as rows.
 
+use std::time::Duration;
+
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{Gate, GateLimits, GateName, Lane, Turn};
-use roundsman_core::ports::StoreError;
+use roundsman_core::jobs::{Gate, GateLimits, GateName, Lane, RunningJob};
+use roundsman_core::ports::{LaneDemand, StoreError};
 
 use super::inconsistent;
 
 /// A claim looks at no more than this many lanes of tenants; the next one goes on where it ended.
 pub(crate) const LANES_MAX: u32 = 256;
+/// When all of these are kept back, it goes on there after this long.
+pub(crate) const LOOK_ON_AFTER: Duration = Duration::from_millis(50);
 /// Jobs counted in all lanes together by one claim.
 const COUNTED_MAX: u32 = 16_384;
 
@@ -19,7 +23,6 @@ pub(crate) struct GateColumns {
     pub(crate) limits: String,
     pub(crate) has_tenants: bool,
     pub(crate) turn_lane: Option<String>,
-    pub(crate) turn_given: i64,
 }
 
 impl GateColumns {
@@ -32,16 +35,32 @@ impl GateColumns {
             paused_at: self.paused_at,
             limits,
             has_tenants: self.has_tenants,
-            turn: Turn {
-                lane: self.turn_lane.map(Lane::from_stored),
-                given: u32::try_from(self.turn_given).unwrap_or(0),
-            },
+            turn: self.turn_lane.map(Lane::from_stored),
         })
     }
 }
 
 pub(crate) fn limits_to_text(limits: &GateLimits) -> String {
     serde_json::to_string(limits).expect("limits are plain data and always serialise")
+}
+
+/// What a look at the lanes behind a gate found.
+#[derive(Debug)]
+pub(crate) struct LanesWaiting {
+    /// Lanes with something to claim, and how much, once around from whose turn it was.
+    pub(crate) lanes: Vec<(Lane, u32)>,
+    /// Where the look ended, if not all was looked at.
+    pub(crate) ended_at: Option<Lane>,
+}
+
+/// What is left of demands after these jobs, none of which came through a gate.
+pub(crate) fn rest_of(demands: &[&LaneDemand], claimed: &[RunningJob]) -> Vec<LaneDemand> {
+    let of_lane = |demand: &&LaneDemand| {
+        let jobs = claimed.iter().filter(|job| job.facts.lane() == demand.lane).count();
+        let max = demand.max.saturating_sub(u32::try_from(jobs).unwrap_or(u32::MAX));
+        LaneDemand { max, ..(*demand).clone() }
+    };
+    demands.iter().map(of_lane).collect()
 }
 
 /// How many lanes a claim of so many jobs looks at: many jobs of few, or few of many.

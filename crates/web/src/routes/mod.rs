@@ -19,6 +19,7 @@ mod presence;
 mod recordings;
 mod rooms;
 mod schedules;
+mod status;
 mod tasks;
 mod transcripts;
 mod users;
@@ -96,6 +97,7 @@ pub(crate) fn documented() -> OpenApiRouter<Shared> {
         .merge(daily::routes())
         .merge(vexa::shaped(users::routes()))
         .merge(health::routes())
+        .merge(status::routes())
         .merge(metrics::routes())
         .merge(docs::routes())
 }

@@ -25,7 +25,7 @@ pub(crate) struct LimitsBody {
     rate: Option<RateBody>,
     /// Jobs of one tenant started in a time.
     tenant_rate: Option<RateBody>,
-    /// How many jobs a tenant gets when it is its turn; 1 if it is not listed.
+    /// How many jobs a tenant gets for one of the others; 1 if it is not listed.
     #[schema(example = json!({"acme": 3}))]
     weights: BTreeMap<String, u32>,
 }

@@ -23,6 +23,7 @@ mod recordings;
 mod rooms;
 mod schedule;
 mod share;
+mod status;
 mod tasks;
 mod transcript;
 mod user;
@@ -52,7 +53,7 @@ pub(crate) use callback::{
     BeatBody, CallbackView, ExitedBody, JoinedBody, StageBody, StartedBody, VexaCallbackBody,
 };
 pub(crate) use gate::{GateListView, GateQuery, GateView, LimitsBody};
-pub(crate) use health::{HealthView, ReadyView};
+pub(crate) use health::{CheckView, HealthView, ReadyView};
 pub(crate) use ingest::{
     AckView, DeadLetterListView, IngestResultView, IngestedListView, IngestedView, MessageShape,
 };
@@ -83,6 +84,7 @@ pub(crate) use share::{
     NewShareView, RenameBody, RewrittenView, SearchTermsQuery, SearchView, ShareListView,
     ShareQuery,
 };
+pub(crate) use status::StatusView;
 pub(crate) use tasks::{
     BroadcastBody, BroadcastView, HintView, TaskBody, TaskListQuery, TaskListView, TaskView,
     TriggeredView,

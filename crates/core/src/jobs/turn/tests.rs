@@ -3,6 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::jobs::share::CREDIT_JOBS;
 use crate::jobs::{GateLimits, KindName, Tenant, ranges_from};
 use crate::users::UserId;
 
@@ -17,7 +18,7 @@ fn lane(tenant: &str) -> Lane {
 }
 
 fn gate(limits: GateLimits) -> Gate {
-    Gate { limits, ..Gate::new(GateName::of_lane(&base())) }
+    Gate { limits, has_tenants: true, ..Gate::new(GateName::of_lane(&base())) }
 }
 
 /// A gate with its surroundings, through which claims go one after the other.
@@ -37,7 +38,7 @@ impl World {
 
     /// Claims, and returns what each tenant got and when to come again.
     fn claim(&mut self, jobs_max: u32) -> (Vec<(String, u32)>, Option<Timestamp>) {
-        let turn = self.gates.last().and_then(|gate| gate.turn.lane.clone());
+        let turn = self.gates.last().and_then(|gate| gate.turn.clone());
         let mut waiting = Vec::new();
         for range in ranges_from(&base(), turn.as_ref()) {
             let here = self.waiting.iter().filter(|(lane, jobs)| range.holds(lane) && **jobs > 0);
@@ -54,7 +55,8 @@ impl World {
             jobs_max,
             now: self.now,
         });
-        self.buckets.extend(spend(&self.gates, &self.buckets, &plan.quotas, self.now));
+        let spent = spend(&base(), &self.gates, &self.buckets, &plan.quotas, self.now);
+        self.buckets.extend(spent);
         self.gates.last_mut().unwrap().turn = plan.turn;
         let mut got = Vec::new();
         for (lane, jobs) in plan.quotas {
@@ -84,6 +86,28 @@ fn tenants_are_served_in_turn_however_much_one_of_them_has() {
         assert_eq!(world.claim(1).0, got(&[(expected, 1)]), "one at a time goes round as well");
     }
     assert_eq!(world.claim(10).0, got(&[("a", 10)]), "who is alone gets all");
+}
+
+#[test]
+fn who_was_given_less_goes_first_but_only_for_so_long() {
+    let mut world = World::new(vec![gate(GateLimits::default())], &[("a", 1000), ("c", 1)]);
+    world.claim(100);
+    world.waiting.insert(lane("b"), 50);
+    let singles = |world: &mut World, jobs: usize| {
+        let tenants: Vec<String> = (0..jobs).map(|_| world.claim(1).0.remove(0).0).collect();
+        tenants.concat()
+    };
+    let owed = usize::try_from(CREDIT_JOBS).unwrap();
+    assert_eq!(singles(&mut world, owed), "b".repeat(owed), "what it left to others is owed to it");
+    assert_eq!(singles(&mut world, 6), "ababab");
+    // One that asks for less than its share never waits behind one that asks for more.
+    for _ in 0..20 {
+        world.waiting.insert(lane("d"), 1);
+        assert_eq!(singles(&mut world, 5).matches('d').count(), 1);
+        world.waiting.insert(lane("d"), 1);
+        assert_eq!(singles(&mut world, 1), "d");
+    }
+    assert_eq!(world.claim(10).0.len(), 2, "nothing of this is lost between claims");
 }
 
 #[test]
@@ -154,10 +178,14 @@ proptest! {
         let names: Vec<String> = (0..backlog.len()).map(|n| format!("t{n}")).collect();
         let parts: Vec<_> = names.iter().map(String::as_str).zip(backlog.iter().copied()).collect();
         let mut world = World::new(vec![gate(limits)], &parts);
+        let mut given: BTreeMap<Lane, u32> = names.iter().map(|name| (lane(name), 0)).collect();
         for (jobs_max, ends) in steps {
             let before: u32 = world.running.values().sum();
             let waiting: Vec<u32> = world.waiting.values().copied().collect();
             let (claimed, _) = world.claim(jobs_max);
+            for (tenant, jobs) in &claimed {
+                *given.get_mut(&lane(tenant)).unwrap() += jobs;
+            }
             let total: u32 = claimed.iter().map(|(_, jobs)| jobs).sum();
             let after: u32 = world.running.values().sum();
             prop_assert!(concurrency.is_none_or(|limit| after <= limit.max(before)));
@@ -166,6 +194,10 @@ proptest! {
             }
             if concurrency.is_none() && tenant_concurrency.is_none() {
                 prop_assert_eq!(total, jobs_max.min(waiting.iter().sum()));
+                let still = world.waiting.iter().filter(|(_, jobs)| **jobs > 0);
+                let given: Vec<u32> = still.map(|(lane, _)| given[lane]).collect();
+                let spread = given.iter().max().unwrap_or(&0) - given.iter().min().unwrap_or(&0);
+                prop_assert!(spread <= 1, "{:?}", given);
             }
             for _ in 0..ends {
                 let busy = world.running.iter().find(|(_, jobs)| **jobs > 0);

@@ -85,7 +85,7 @@ WITH few AS MATERIALIZED (
     SELECT id FROM roundsman.job_running
      WHERE id = ANY ($1::bigint[]) AND user_id = $2 ORDER BY id FOR UPDATE
 )
-UPDATE roundsman.job_running r SET linked = true FROM some WHERE r.id = some.id RETURNING r.id";
+UPDATE roundsman.job_running r SET linked = true FROM few WHERE r.id = few.id RETURNING r.id";
 
 const ENDED: &str = "-- ended
 SELECT id, state FROM roundsman.job_finished WHERE id = ANY ($1::bigint[]) AND user_id = $2";

@@ -93,6 +93,8 @@ UPDATE roundsman.job_queue q SET state = 1 FROM due WHERE q.id = due.id";
 /// A claim of whatever has no gate.
 pub(super) struct Claim<'a> {
     pub(super) request: &'a ClaimRequest,
+    /// The request's own, or what is left of them.
+    pub(super) demands: &'a [LaneDemand],
     /// At most the request's own.
     pub(super) total_max: u32,
     pub(super) now: Timestamp,
@@ -117,7 +119,7 @@ impl Operation for Claim<'_> {
 
 impl Claim<'_> {
     async fn claim(&self, session: &mut Session, promoted: bool) -> Result<ClaimAnswer, Failure> {
-        let demands = &self.request.demands;
+        let demands = self.demands;
         let mut gates = Vec::with_capacity(demands.len() * 2);
         for demand in demands {
             gates.extend(gates_of(&demand.lane).iter().map(|name| name.as_str().to_owned()));

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{
-    Bucket, BucketName, Gate, GateName, GatePlan, GateScene, Lane, LaneRange, Turn, buckets_of,
+    Bucket, BucketName, Gate, GateName, GatePlan, GateScene, Lane, LaneRange, bucket_names,
     gates_of, plan, ranges_from, spend,
 };
 use roundsman_core::ports::{ClaimAnswer, ClaimRequest, LaneDemand, StoreError};
@@ -17,12 +17,12 @@ use roundsman_core::ports::{ClaimAnswer, ClaimRequest, LaneDemand, StoreError};
 use super::claim::{Claim, Take};
 use super::gates::{LOCK_GATES, gate};
 use crate::postgres::PostgresStore;
-use crate::postgres::columns::{Reader, count};
+use crate::postgres::columns::Reader;
 use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
 use crate::postgres::types::Time;
-use crate::rows::gates::{gated_share, lanes_looked_at};
+use crate::rows::gates::{LOOK_ON_AFTER, LanesWaiting, gated_share, lanes_looked_at, rest_of};
 
 /// Lanes remembered as gated. With more, claims only share less evenly.
 const REMEMBERED_MAX: usize = 10_000;
@@ -66,8 +66,8 @@ impl PostgresStore {
     ) -> Result<ClaimAnswer, StoreError> {
         let kept = self.gated_lanes.share(request);
         let first = request.total_max - kept;
-        let claim = |total_max| Claim { request, total_max, now };
-        let mut answer = self.change("store.claim", &claim(first)).await?;
+        let claim = Claim { request, demands: &request.demands, total_max: first, now };
+        let mut answer = self.change("store.claim", &claim).await?;
         if kept > 0 || answer.gated {
             self.gated_lanes.remember(request, answer.gated);
         }
@@ -75,6 +75,11 @@ impl PostgresStore {
             request.total_max - u32::try_from(answer.jobs.len()).unwrap_or(request.total_max)
         };
         let filled = answer.jobs.len() == first as usize;
+        let rest = if kept > 0 && filled {
+            rest_of(&request.demands.iter().collect::<Vec<_>>(), &answer.jobs)
+        } else {
+            Vec::new()
+        };
         if answer.gated && left(&answer) > 0 {
             let gated = GatedClaim { request, total_max: left(&answer), now };
             match self.change("store.claim_gated", &gated).await {
@@ -83,8 +88,9 @@ impl PostgresStore {
                 Err(error) => tracing::warn!(%error, "cannot claim through gates"),
             }
         }
-        if kept > 0 && filled && left(&answer) > 0 {
-            match self.change("store.claim", &claim(left(&answer))).await {
+        if !rest.is_empty() && left(&answer) > 0 {
+            let claim = Claim { request, demands: &rest, total_max: left(&answer), now };
+            match self.change("store.claim", &claim).await {
                 Ok(more) => join(&mut answer, more),
                 Err(error) => tracing::warn!(%error, "cannot claim the rest"),
             }
@@ -143,7 +149,7 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[])
 ON CONFLICT (gate, tenant) DO UPDATE SET level = excluded.level, at = excluded.at";
 
 const SET_TURN: &str = "-- set_turn
-UPDATE roundsman.job_gates SET turn_lane = $2, turn_given = $3 WHERE name = $1";
+UPDATE roundsman.job_gates SET turn_lane = $2 WHERE name = $1";
 
 /// A claim of what waits behind gates.
 struct GatedClaim<'a> {
@@ -191,10 +197,10 @@ impl GatedClaim<'_> {
         jobs_max: u32,
     ) -> Result<ClaimAnswer, Failure> {
         let own = gates.iter().find(|gate| gate.name.as_str() == demand.lane.as_str());
-        let turn = own.map(|gate| gate.turn.clone()).unwrap_or_default();
-        let (waiting, looked_at_all) =
-            lanes_waiting(session, &demand.lane, turn.lane.as_ref(), jobs_max).await?;
-        if waiting.is_empty() {
+        let turn = own.and_then(|gate| gate.turn.clone());
+        let LanesWaiting { lanes: waiting, ended_at } =
+            lanes_waiting(session, &demand.lane, turn.as_ref(), jobs_max).await?;
+        if waiting.is_empty() && ended_at.is_none() {
             return Ok(ClaimAnswer::default());
         }
         let running = lanes_running(session, demand.lane.kind()).await?;
@@ -211,16 +217,18 @@ impl GatedClaim<'_> {
         let GatePlan { quotas, turn: mut next, open_at } = plan(&scene);
         let mut answer = self.take(session, demand, &quotas).await?;
         answer.next_due_at = open_at;
-        if quotas.is_empty() && !looked_at_all {
-            // All that was looked at is kept back: whoever comes next looks at what follows.
-            next = Turn { lane: waiting.last().map(|(lane, _)| lane.clone()), given: u32::MAX };
-            answer.next_due_at = Some(self.now);
+        if ended_at.is_some() {
+            // Whoever comes next looks at what follows, soon if all of this is kept back.
+            next = ended_at;
+            let soon = self.now + LOOK_ON_AFTER;
+            answer.next_due_at = if quotas.is_empty() { Some(soon) } else { open_at };
         }
         let claimed = by_lane(&answer);
-        put_buckets(session, &spend(gates, &buckets, &claimed, self.now)).await?;
+        let spent = spend(&demand.lane, gates, &buckets, &claimed, self.now);
+        put_buckets(session, &spent).await?;
         if let Some(own) = own.filter(|_| next != turn) {
-            let lane = next.lane.as_ref().map(Lane::as_str);
-            session.execute(SET_TURN, &[&own.name.as_str(), &lane, &count(next.given)]).await?;
+            let lane = next.as_ref().map(Lane::as_str);
+            session.execute(SET_TURN, &[&own.name.as_str(), &lane]).await?;
         }
         Ok(answer)
     }
@@ -261,32 +269,32 @@ fn by_lane(answer: &ClaimAnswer) -> Vec<(Lane, u32)> {
     lanes.into_iter().collect()
 }
 
-/// Lanes with something to claim, once around from whose turn it is, and whether these are all.
 async fn lanes_waiting(
     session: &mut Session,
     base: &Lane,
     turn: Option<&Lane>,
     jobs_max: u32,
-) -> Result<(Vec<(Lane, u32)>, bool), Failure> {
-    let lanes_max = lanes_looked_at(jobs_max);
-    let mut found = Vec::new();
-    let mut left = i64::from(lanes_max);
+) -> Result<LanesWaiting, Failure> {
+    let (mut lanes, mut last) = (Vec::new(), None);
+    let mut left = i64::from(lanes_looked_at(jobs_max));
     for LaneRange { from, to } in ranges_from(base, turn) {
         if left == 0 {
-            return Ok((found, false));
+            break;
         }
         let limit = i32::try_from(left).unwrap_or(i32::MAX);
         let values: [&(dyn postgres_types::ToSql + Sync); 4] =
             [&from, &to, &limit, &i64::from(jobs_max)];
         for row in session.query(LANES_WAITING, &values).await? {
             left -= 1;
+            let lane = Lane::from_stored(row.try_get(0)?);
             let jobs = u32::try_from(row.try_get::<_, i64>(1)?).unwrap_or(u32::MAX);
+            last = Some(lane.clone());
             if jobs > 0 {
-                found.push((Lane::from_stored(row.try_get(0)?), jobs));
+                lanes.push((lane, jobs));
             }
         }
     }
-    Ok((found, left > 0))
+    Ok(LanesWaiting { lanes, ended_at: last.filter(|_| left == 0) })
 }
 
 async fn lanes_running(session: &mut Session, kind: &str) -> Result<Vec<(Lane, u32)>, Failure> {
@@ -303,10 +311,7 @@ async fn load_buckets(
     gates: &[Gate],
     waiting: &[(Lane, u32)],
 ) -> Result<BTreeMap<BucketName, Bucket>, Failure> {
-    let of_lane = |(lane, _): &(Lane, u32)| {
-        let names = gates.iter().flat_map(|gate| buckets_of(gate, lane));
-        names.map(|(name, _)| name).collect::<Vec<_>>()
-    };
+    let of_lane = |(lane, _): &(Lane, u32)| bucket_names(gates, lane);
     let mut names: Vec<BucketName> = waiting.iter().flat_map(of_lane).collect();
     names.sort_unstable();
     names.dedup();

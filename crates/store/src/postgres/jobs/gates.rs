@@ -43,7 +43,7 @@ impl GateStore for PostgresStore {
 
 macro_rules! gate_columns {
     () => {
-        "name, paused_at, limits, has_tenants, turn_lane, turn_given"
+        "name, paused_at, limits, has_tenants, turn_lane"
     };
 }
 
@@ -68,7 +68,7 @@ const ALL_GATES: &str = concat!(
 
 /// A gate that is not there is made first, so that there is something to lock.
 const MAKE_GATE: &str = "-- make_gate
-INSERT INTO roundsman.job_gates (name, limits, has_tenants, turn_given) VALUES ($1, '{}', false, 0)
+INSERT INTO roundsman.job_gates (name, limits, has_tenants) VALUES ($1, '{}', false)
 ON CONFLICT (name) DO NOTHING";
 
 const SET_GATE: &str = "-- set_gate
@@ -88,7 +88,6 @@ pub(super) fn gate(row: &Row) -> Result<Gate, Failure> {
         limits: reader.value()?,
         has_tenants: reader.value()?,
         turn_lane: reader.value()?,
-        turn_given: reader.value::<i32>()?.into(),
     };
     Ok(columns.into_gate()?)
 }
@@ -154,8 +153,8 @@ SELECT name FROM roundsman.job_gates WHERE name = ANY ($1::text[]) AND has_tenan
 
 /// Looked for before it is written: an insert that meets a row locks it, and claims want that lock.
 const NOTE_TENANTS: &str = "-- note_tenants
-INSERT INTO roundsman.job_gates AS g (name, limits, has_tenants, turn_given)
-SELECT name, '{}', true, 0 FROM unnest($1::text[]) name
+INSERT INTO roundsman.job_gates AS g (name, limits, has_tenants)
+SELECT name, '{}', true FROM unnest($1::text[]) name
 ON CONFLICT (name) DO UPDATE SET has_tenants = true WHERE NOT g.has_tenants";
 
 /// Makes the gates through which jobs of named tenants are claimed.

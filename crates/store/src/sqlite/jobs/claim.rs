@@ -10,7 +10,7 @@ use rusqlite::{CachedStatement, Connection, params};
 
 use super::columns::{FACTS, bind_row, fact_columns, read_facts};
 use super::{draw_numbers, gated};
-use crate::rows::gates::gated_share;
+use crate::rows::gates::{gated_share, rest_of};
 use crate::rows::{QUEUE, duration_to_us, owner_to_column};
 use crate::sqlite::error::Result;
 use crate::sqlite::time::{At, optional};
@@ -29,14 +29,17 @@ pub(super) fn claim(
     let mut claim = Claiming { conn, request, now, jobs: Vec::new() };
     let mut open_at = None;
     if gates.is_empty() {
-        claim.plain(|_| true, request.total_max)?;
+        let demands: Vec<&LaneDemand> = request.demands.iter().collect();
+        claim.plain(&demands, request.total_max)?;
     } else {
-        let ungated = |demand: &LaneDemand| !gates.keys().any(|gate| gate.covers(&demand.lane));
+        let ungated = |demand: &&LaneDemand| !gates.keys().any(|gate| gate.covers(&demand.lane));
+        let plain: Vec<&LaneDemand> = request.demands.iter().filter(ungated).collect();
         let lease_no = conn.prepare_cached(LEASE_NO)?.query_row([], |row| row.get::<_, i64>(0))?;
         let kept = gated_share(request.total_max, lease_no.unsigned_abs());
-        claim.plain(ungated, request.total_max - kept)?;
+        claim.plain(&plain, request.total_max - kept)?;
+        let rest = rest_of(&plain, &claim.jobs);
         open_at = gated::pass_gates(&mut claim, &gates)?;
-        claim.plain(ungated, claim.left())?;
+        claim.plain(&rest.iter().collect::<Vec<_>>(), claim.left())?;
     }
     let next_due_at = conn.prepare_cached(NEXT_DUE)?.query_row([], |row| row.get(0))?;
     let next_due_at = match (optional(next_due_at), open_at) {
@@ -65,14 +68,12 @@ impl Claiming<'_> {
     }
 
     /// Claims the best of the lanes that are wanted.
-    fn plain(&mut self, wanted: impl Fn(&LaneDemand) -> bool, jobs_max: u32) -> Result<()> {
+    fn plain(&mut self, demands: &[&LaneDemand], jobs_max: u32) -> Result<()> {
         if jobs_max == 0 {
             return Ok(());
         }
-        let demands: Vec<&LaneDemand> =
-            self.request.demands.iter().filter(|demand| wanted(demand)).collect();
-        let chosen = choose(self.conn, &demands, jobs_max)?;
-        self.take(&demands, chosen, SELECT_CLAIMED)
+        let chosen = choose(self.conn, demands, jobs_max)?;
+        self.take(demands, chosen, SELECT_CLAIMED)
     }
 
     /// Claims so many of each of these lanes, which have the terms of `demand`.

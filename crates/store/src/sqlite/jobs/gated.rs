@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{
-    Bucket, BucketName, Gate, GateName, GatePlan, GateScene, Lane, LaneRange, Turn, buckets_of,
+    Bucket, BucketName, Gate, GateName, GatePlan, GateScene, Lane, LaneRange, bucket_names,
     gates_of, plan, ranges_from, spend,
 };
 use roundsman_core::ports::{ClaimRequest, LaneDemand};
@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::claim::Claiming;
 use super::gates::{find_gate, put_gate};
-use crate::rows::gates::lanes_looked_at;
+use crate::rows::gates::{LOOK_ON_AFTER, LanesWaiting, lanes_looked_at};
 use crate::sqlite::error::Result;
 use crate::sqlite::time::At;
 
@@ -65,9 +65,10 @@ fn pass(
 ) -> Result<Option<Timestamp>> {
     let (conn, now) = (claim.conn, claim.now);
     let own = gates.iter().find(|gate| gate.name.as_str() == demand.lane.as_str());
-    let turn = own.map(|gate| gate.turn.clone()).unwrap_or_default();
-    let (waiting, looked_at_all) = lanes_waiting(conn, &demand.lane, turn.lane.as_ref(), jobs_max)?;
-    if waiting.is_empty() {
+    let turn = own.and_then(|gate| gate.turn.clone());
+    let LanesWaiting { lanes: waiting, ended_at } =
+        lanes_waiting(conn, &demand.lane, turn.as_ref(), jobs_max)?;
+    if waiting.is_empty() && ended_at.is_none() {
         return Ok(None);
     }
     let running = lanes_running(conn, demand.lane.kind())?;
@@ -83,12 +84,12 @@ fn pass(
     };
     let GatePlan { quotas, turn: mut next, mut open_at } = plan(&scene);
     claim.through_gate(demand, &quotas)?;
-    if quotas.is_empty() && !looked_at_all {
-        // All that was looked at is kept back: whoever comes next looks at what follows.
-        next = Turn { lane: waiting.last().map(|(lane, _)| lane.clone()), given: u32::MAX };
-        open_at = Some(now);
+    if ended_at.is_some() {
+        // Whoever comes next looks at what follows, soon if all of this is kept back.
+        next = ended_at;
+        open_at = if quotas.is_empty() { Some(now + LOOK_ON_AFTER) } else { open_at };
     }
-    put_buckets(conn, &spend(gates, &buckets, &quotas, now))?;
+    put_buckets(conn, &spend(&demand.lane, gates, &buckets, &quotas, now))?;
     if let Some(own) = own.filter(|_| next != turn) {
         put_gate(conn, &Gate { turn: next, ..own.clone() })?;
     }
@@ -110,34 +111,35 @@ pub(super) const COUNT_CLAIMABLE: &str = "-- count_claimable
                                 WHERE r.user_id = q.user_id AND r.kind = q.kind AND r.key = q.key))
          LIMIT ?2)";
 
-/// Lanes with something to claim, once around from whose turn it is, and whether these are all.
 fn lanes_waiting(
     conn: &Connection,
     base: &Lane,
     turn: Option<&Lane>,
     jobs_max: u32,
-) -> Result<(Vec<(Lane, u32)>, bool)> {
+) -> Result<LanesWaiting> {
     let mut first = conn.prepare_cached(NEXT_LANE_FROM)?;
     let mut after = conn.prepare_cached(NEXT_LANE_AFTER)?;
     let mut count = conn.prepare_cached(COUNT_CLAIMABLE)?;
-    let mut found = Vec::new();
+    let (mut lanes, mut last) = (Vec::new(), None);
     let mut left = lanes_looked_at(jobs_max);
     for LaneRange { from, to } in ranges_from(base, turn) {
         let mut next: Option<String> =
             first.query_row(params![from, to], |row| row.get(0)).optional()?;
         while let Some(lane) = next {
             if left == 0 {
-                return Ok((found, false));
+                return Ok(LanesWaiting { lanes, ended_at: last });
             }
             left -= 1;
             let jobs: u32 = count.query_row(params![lane, jobs_max], |row| row.get(0))?;
             next = after.query_row(params![lane, to], |row| row.get(0)).optional()?;
+            let lane = Lane::from_stored(lane);
+            last = Some(lane.clone());
             if jobs > 0 {
-                found.push((Lane::from_stored(lane), jobs));
+                lanes.push((lane, jobs));
             }
         }
     }
-    Ok((found, true))
+    Ok(LanesWaiting { lanes, ended_at: None })
 }
 
 pub(super) const LANES_RUNNING: &str = "-- lanes_running
@@ -164,7 +166,10 @@ fn load_buckets(
 ) -> Result<BTreeMap<BucketName, Bucket>> {
     let mut buckets = BTreeMap::new();
     for (lane, _) in waiting {
-        for (name, _) in gates.iter().flat_map(|gate| buckets_of(gate, lane)) {
+        for name in bucket_names(gates, lane) {
+            if buckets.contains_key(&name) {
+                continue;
+            }
             let found = conn
                 .prepare_cached(BUCKET)?
                 .query_row(params![name.0.as_str(), name.1], |row| {

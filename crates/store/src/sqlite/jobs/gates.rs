@@ -55,7 +55,7 @@ impl GateStore for SqliteStore {
 
 macro_rules! gate_columns {
     () => {
-        "name, paused_at, limits, has_tenants, turn_lane, turn_given"
+        "name, paused_at, limits, has_tenants, turn_lane"
     };
 }
 
@@ -69,11 +69,10 @@ const ALL_GATES: &str = concat!(
 );
 
 const PUT_GATE: &str = "-- put_gate
-    INSERT INTO job_gates (name, paused_at, limits, has_tenants, turn_lane, turn_given)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    INSERT INTO job_gates (name, paused_at, limits, has_tenants, turn_lane)
+    VALUES (?1, ?2, ?3, ?4, ?5)
     ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at, limits = excluded.limits,
-        has_tenants = excluded.has_tenants, turn_lane = excluded.turn_lane,
-        turn_given = excluded.turn_given";
+        has_tenants = excluded.has_tenants, turn_lane = excluded.turn_lane";
 
 const DROP_GATE: &str = "-- drop_gate
     DELETE FROM job_gates WHERE name = ?1";
@@ -88,7 +87,6 @@ fn read_gate(row: &Row<'_>) -> rusqlite::Result<GateColumns> {
         limits: row.get(2)?,
         has_tenants: row.get(3)?,
         turn_lane: row.get(4)?,
-        turn_given: row.get(5)?,
     })
 }
 
@@ -104,8 +102,7 @@ pub(super) fn put_gate(conn: &Connection, gate: &Gate) -> InTransaction<()> {
         gate.paused_at.map(At),
         limits_to_text(&gate.limits),
         gate.has_tenants,
-        gate.turn.lane.as_ref().map(roundsman_core::jobs::Lane::as_str),
-        gate.turn.given.min(i32::MAX.unsigned_abs()),
+        gate.turn.as_ref().map(roundsman_core::jobs::Lane::as_str),
     ])?;
     Ok(())
 }

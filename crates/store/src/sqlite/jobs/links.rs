@@ -1,5 +1,7 @@
 //! What the end of a job means to those that wait for it and to its batch.
 
+use std::collections::VecDeque;
+
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{
     CancelCause, FinishedJob, FinishedState, HELD_UNTIL, Job, JobId, JobState, KindCatalog,
@@ -26,15 +28,15 @@ pub(super) fn resolve(
     if let FinishedState::Cancelled { cause: CancelCause::Folded { into } } = job.state {
         return hand_over(conn, job.facts.id, into);
     }
-    let mut ended = vec![(job.facts.id, state)];
-    while let Some((id, state)) = ended.pop() {
+    let mut ended = VecDeque::from([(job.facts.id, state)]);
+    while let Some((id, state)) = ended.pop_front() {
         for (child, end) in links_of(conn, id, state)? {
             conn.prepare_cached(DELETE_LINK)?.execute(params![id.get(), child.get()])?;
             match end {
                 LinkEnd::Satisfied => release(conn, child, now)?,
                 LinkEnd::Cancelled => {
                     if cancel(conn, child, now)? {
-                        ended.push((child, JobState::Cancelled));
+                        ended.push_back((child, JobState::Cancelled));
                     }
                 }
                 LinkEnd::Stays => {}

@@ -238,13 +238,15 @@ fn finished(
 }
 
 macro_rules! list_dead {
-    ($name:literal, $whose:literal) => {
+    ($name:literal, $index:literal, $whose:literal) => {
         concat!(
             "-- ",
             $name,
             "\nSELECT ",
             finished_columns!(),
-            " FROM job_finished WHERE state = 4 AND ",
+            " FROM job_finished INDEXED BY ",
+            $index,
+            " WHERE state = 4 AND ",
             $whose,
             " AND id < ?2 AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR key = ?4) \
               AND (?6 IS NULL OR substr(key, 1, length(?6)) = ?6) \
@@ -255,9 +257,12 @@ macro_rules! list_dead {
     };
 }
 
-/// The failed ones, by indexes of their own: they are looked for among everything that went well.
-pub(super) const LIST_DEAD_OF_USER: &str = list_dead!("list_dead_of_user", "user_id = ?1");
-pub(super) const LIST_DEAD_OF_ALL: &str = list_dead!("list_dead_of_all", "?1 IS NULL");
+/// The failed ones, by indexes of their own: they are looked for among everything that went well. The
+/// indexes are named, because SQLite would take the one by state and sort.
+pub(super) const LIST_DEAD_OF_USER: &str =
+    list_dead!("list_dead_of_user", "job_finished_dead_user", "user_id = ?1");
+pub(super) const LIST_DEAD_OF_ALL: &str =
+    list_dead!("list_dead_of_all", "job_finished_dead", "?1 IS NULL");
 
 fn dead(
     conn: &Connection,

@@ -18,6 +18,7 @@ pub(super) struct Linked {
     /// By parent and child.
     links: BTreeMap<(JobId, JobId), OnFailure>,
     batches: BTreeMap<BatchId, Members>,
+    last_batch: i64,
 }
 
 struct Members {
@@ -90,8 +91,8 @@ impl BatchStore for Reference {
         for id in jobs.keys() {
             state.mark(*id);
         }
-        let last = state.linked.batches.keys().last().map_or(0, |id| id.get());
-        let id = BatchId::new(last + 1);
+        state.linked.last_batch += 1;
+        let id = BatchId::new(state.linked.last_batch);
         let shown = Batch {
             id,
             user_id: batch.user_id,
@@ -172,6 +173,7 @@ impl State {
             .filter(|((parent, _), _)| *parent == id)
             .map(|((_, child), policy)| (*child, *policy))
             .collect();
+        let mut gone = Vec::new();
         for (child, policy) in children {
             let held = self.waiting.get(&child).filter(|job| job.not_before == Some(HELD_UNTIL));
             let held = held.cloned();
@@ -188,12 +190,15 @@ impl State {
                     self.linked.links.remove(&(id, child));
                     if let Some(job) = held {
                         self.waiting.remove(&child);
-                        self.finish(rules, cancelled(job, now), now);
+                        gone.push(cancelled(job, now));
                     }
                 }
             }
         }
         self.leave_batches(rules, id, ended, now);
+        for job in gone {
+            self.finish(rules, job, now);
+        }
     }
 
     fn leave_batches(&mut self, rules: &KindCatalog, id: JobId, ended: JobState, now: Timestamp) {

@@ -69,7 +69,15 @@ impl State {
             (true, 1) => usize::from(self.last_lease % 2 == 1),
             (true, total) => total / 2,
         };
-        let mut jobs = self.claim_plain(request, |one| !gated(one), total - kept, now);
+        let plain: Vec<LaneDemand> =
+            request.demands.iter().filter(|one| !gated(one)).cloned().collect();
+        let mut jobs = self.claim_plain(request, &plain, total - kept, now);
+        let of_lane = |lane: &Lane| jobs.iter().filter(|job| job.facts.lane() == *lane).count();
+        let left = |one: &LaneDemand| {
+            one.max - u32::try_from(of_lane(&one.lane)).expect("a claim is small")
+        };
+        let rest: Vec<LaneDemand> =
+            plain.iter().map(|one| LaneDemand { max: left(one), ..one.clone() }).collect();
         let mut open_at = None;
         for demand in request.demands.iter().filter(|one| gated(one)) {
             let jobs_max = (demand.max as usize).min(total - jobs.len());
@@ -77,7 +85,7 @@ impl State {
             jobs.extend(more);
             open_at = [open_at, opens].into_iter().flatten().min();
         }
-        jobs.extend(self.claim_plain(request, |one| !gated(one), total - jobs.len(), now));
+        jobs.extend(self.claim_plain(request, &rest, total - jobs.len(), now));
         let due = self.waiting.values().map(roundsman_core::jobs::WaitingJob::due_at);
         let next_due_at = due.filter(|due| *due > now).chain(open_at).min();
         ClaimAnswer { jobs, next_due_at, gated: any_gated }
@@ -94,7 +102,7 @@ impl State {
         let gates: Vec<Gate> =
             names.iter().filter_map(|name| self.gates.get(name).cloned()).collect();
         let own = gates.iter().find(|gate| gate.name.as_str() == demand.lane.as_str());
-        let turn = own.and_then(|gate| gate.turn.lane.clone());
+        let turn = own.and_then(|gate| gate.turn.clone());
         let ready = self.ready(&demand.lane, now);
         let mut waiting = Vec::new();
         for range in ranges_from(&demand.lane, turn.as_ref()) {
@@ -119,17 +127,18 @@ impl State {
             jobs_max: u32::try_from(jobs_max).expect("a claim is small"),
             now,
         });
-        let changed = spend(&gates, &self.buckets, &plan.quotas, now);
+        let changed = spend(&demand.lane, &gates, &self.buckets, &plan.quotas, now);
         self.buckets.extend(changed);
         if let Some(gate) = self.gates.get_mut(&GateName::of_lane(&demand.lane)) {
             gate.turn = plan.turn;
         }
+        let of_lane = |(lane, quota): &(Lane, u32)| ready[lane].iter().take(*quota as usize);
+        let mut chosen: Vec<_> = plan.quotas.iter().flat_map(of_lane).copied().collect();
+        chosen.sort_unstable();
         let mut jobs = Vec::new();
-        for (lane, quota) in plan.quotas {
-            for (_, id) in ready[&lane].iter().take(quota as usize) {
-                self.gated.insert(*id);
-                jobs.push(self.hand_out(*id, request, demand, now));
-            }
+        for (_, id) in chosen {
+            self.gated.insert(id);
+            jobs.push(self.hand_out(id, request, demand, now));
         }
         (jobs, plan.open_at)
     }

@@ -277,7 +277,7 @@ impl State {
     pub(super) fn claim_plain(
         &mut self,
         request: &ClaimRequest,
-        wanted: impl Fn(&LaneDemand) -> bool,
+        demands: &[LaneDemand],
         jobs_max: usize,
         now: Timestamp,
     ) -> Vec<RunningJob> {
@@ -291,13 +291,13 @@ impl State {
         let mut taken: BTreeMap<_, u32> = BTreeMap::new();
         let mut jobs = Vec::new();
         for (_, id, lane) in ready {
-            let wanted = request.demands.iter().find(|one| one.lane == lane && wanted(one));
-            let Some(terms) = wanted else {
+            let Some(terms) = demands.iter().find(|one| one.lane == lane) else {
                 continue;
             };
             let of_lane = taken.entry(lane).or_default();
             if *of_lane < terms.max && jobs.len() < jobs_max {
                 *of_lane += 1;
+                self.gated.remove(&id);
                 jobs.push(self.hand_out(id, request, terms, now));
             }
         }

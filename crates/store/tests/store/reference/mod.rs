@@ -108,13 +108,13 @@ impl Reference {
 
 impl State {
     fn enqueue(&mut self, rules: &KindCatalog, wish: NewJob, now: Timestamp) -> Enqueued {
+        self.note_tenant(&wish);
         if let Some(id) = self.waiting_with_key(wish.user_id, &wish.kind, wish.key.as_ref()) {
             let merge = rules.merge(&wish.kind);
             let waiting = self.waiting.get_mut(&id).expect("whoever has a key here waits");
             coalesce(waiting, wish, merge, now);
             return Enqueued { id, coalesced: true };
         }
-        self.note_tenant(&wish);
         self.last_job += 1;
         let id = JobId::new(self.last_job);
         self.waiting.insert(id, first_wait(id, wish, now));
