@@ -27,19 +27,21 @@ ALTER TABLE roundsman.rooms ADD PRIMARY KEY (project_id);
 -- Apart from the row that every update writes. Loro has compressed it already.
 CREATE TABLE roundsman.room_snapshots (
     project_id text COLLATE "C" PRIMARY KEY,
-    bytes      bytea STORAGE EXTERNAL NOT NULL
+    bytes      bytea NOT NULL
 );
+ALTER TABLE roundsman.room_snapshots ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
 -- The updates after the snapshot, numbered without a gap.
 CREATE TABLE roundsman.room_updates (
     project_id text COLLATE "C" NOT NULL,
     seq        bigint NOT NULL,
-    payload    bytea STORAGE EXTERNAL NOT NULL,
+    payload    bytea NOT NULL,
     origin     text NOT NULL,
     created_at timestamptz NOT NULL,
     PRIMARY KEY (project_id, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE roundsman.room_updates ALTER COLUMN payload SET STORAGE EXTERNAL;
 
 -- Places in the history of documents.
 CREATE TABLE roundsman.room_versions (
