@@ -527,8 +527,8 @@ macro_rules! for_each_conformance_case {
                 an_end_and_the_document_are_written_together
                 a_document_that_was_not_told_is_told_later a_step_needs_its_lease_and_its_version
                 a_service_has_so_many_slots a_hint_makes_a_task_and_its_room_due
-                tasks_are_listed_and_counted what_was_lost_is_set_again
-                what_ended_long_ago_is_forgotten
+                tasks_are_listed_and_counted what_ended_long_ago_is_forgotten
+                what_was_lost_is_set_again
             }
             tasks_races {
                 of_many_ends_one_is_told a_task_is_never_without_its_round

@@ -92,7 +92,7 @@ fn tenants_are_served_in_turn_however_much_one_of_them_has() {
 fn who_was_given_less_goes_first_but_only_for_so_long() {
     let mut world = World::new(vec![gate(GateLimits::default())], &[("a", 1000), ("c", 1)]);
     world.claim(100);
-    world.waiting.insert(lane("b"), 50);
+    world.waiting.insert(lane("b"), 500);
     let singles = |world: &mut World, jobs: usize| {
         let tenants: Vec<String> = (0..jobs).map(|_| world.claim(1).0.remove(0).0).collect();
         tenants.concat()

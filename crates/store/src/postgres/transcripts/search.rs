@@ -47,7 +47,7 @@ pub(in crate::postgres) const FINAL_WITH_WORDS: &str = concat!(
     "-- final_with_words
 WITH found AS MATERIALIZED (
     SELECT transcription_id FROM roundsman.transcript_words
-     WHERE words  $2::text::tsquery AND transcription_id + 0 < $3
+     WHERE words @@ $2::text::tsquery AND transcription_id + 0 < $3
      ORDER BY transcription_id + 0 DESC
      LIMIT $4
 )

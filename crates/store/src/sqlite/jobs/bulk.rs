@@ -83,14 +83,17 @@ const DELETE_JOB: &str = "-- delete_job
     DELETE FROM job_finished WHERE id = ?1";
 
 pub(super) const NEXT_DEAD_KIND: &str = "-- next_dead_kind
-    SELECT kind FROM job_finished WHERE state = 4 AND kind > ?1 ORDER BY kind LIMIT 1";
+    SELECT kind FROM job_finished INDEXED BY job_finished_dead_kind
+     WHERE state = 4 AND kind > ?1 ORDER BY kind LIMIT 1";
 
 pub(super) const COUNT_DEAD: &str = "-- count_dead
-    SELECT count(*) FROM (SELECT 1 FROM job_finished WHERE state = 4 AND kind = ?1 LIMIT ?2)";
+    SELECT count(*) FROM (SELECT 1 FROM job_finished INDEXED BY job_finished_dead_kind
+                           WHERE state = 4 AND kind = ?1 LIMIT ?2)";
 
 pub(super) const PRUNE_DEAD: &str = "-- prune_dead
     DELETE FROM job_finished
-     WHERE id IN (SELECT id FROM job_finished WHERE state = 4 AND kind = ?1 AND finished_at < ?2
+     WHERE id IN (SELECT id FROM job_finished INDEXED BY job_finished_dead_kind
+                   WHERE state = 4 AND kind = ?1 AND finished_at < ?2
                    ORDER BY finished_at LIMIT ?3)";
 
 /// The kinds of failed jobs, by jumping from one to the next in the index.

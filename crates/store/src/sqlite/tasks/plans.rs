@@ -16,7 +16,7 @@ const EXPECTED: &[(&str, &str)] = &[
     (read::LIST_OF_USER, "tasks_user (user_id=? AND no<?)"),
     (read::LIST_OF_PROJECT, "tasks_project (project_id=? AND no<?)"),
     (read::LOOKS, "tasks_active (project_id=?)"),
-    (read::PENDING, "COVERING INDEX tasks_active (project_id=?)"),
+    (read::PENDING, "INDEX tasks_active (project_id=?)"),
     (sweep::UNFINISHED, "tasks_unfinished (no>?)"),
     (sweep::HAS_JOB, "job_queue_key (user_id=? AND kind=? AND key=?)"),
     (sweep::HAS_JOB, "job_running_key (user_id=? AND kind=? AND key=?)"),
