@@ -90,6 +90,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Opens the database, announces this process and makes all parts. Nothing runs yet.
+    #[expect(clippy::too_many_lines, reason = "a line or two for each part, in their order")]
     pub(crate) async fn build(config: &Config, stop: &CancellationToken) -> anyhow::Result<Node> {
         failpoints::install(config.failpoints.as_deref())?;
         let tasks = TaskTracker::new();
@@ -129,7 +130,8 @@ impl Node {
         let others = node_bots.handlers.into_iter().chain([said.handler]).chain(rooms.handlers);
         let others = others.chain(heard.handlers).chain(audited.handlers).chain(shared.handlers);
         let others = others.chain(made.handlers);
-        let deps = worker_deps(&parts, &health, others.fold(handlers(&parts), HandlerRegistry::with));
+        let deps =
+            worker_deps(&parts, &health, others.fold(handlers(&parts), HandlerRegistry::with));
         let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
         Ok(Node {
             users: Users::new(store.clone(), clock.clone(), random.clone(), authenticator.clone()),

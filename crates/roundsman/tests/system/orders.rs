@@ -51,7 +51,7 @@ async fn every_second(api: &JsonClient) -> Result<String> {
 
 async fn fired(api: &JsonClient, place: &str) -> Result<u64> {
     let shown = api.get(place).await?.expect_status(200)?;
-    shown.body["fired"].as_u64().with_context(|| format!("{}", shown.text))
+    shown.body["fired"].as_u64().with_context(|| shown.text.clone())
 }
 
 /// Waits until the schedule has come this often.

@@ -145,7 +145,7 @@ const ALARMS_WAITING: &str = concat!(
     "-- alarms_waiting\nSELECT ",
     waiting_columns!(),
     " FROM roundsman.job_queue
- WHERE user_id = 0 AND kind = $1 AND key >= $2 AND key < $3 LIMIT $4"
+ WHERE user_id = 0 AND kind = $1 AND key >= $2 AND key < $3 ORDER BY due_at LIMIT $4"
 );
 
 const ALARMS_RUNNING: &str = concat!(

@@ -169,7 +169,7 @@ impl Operation for Looks {
 pub(super) const PENDING: &str = "-- tasks_pending
 SELECT place, (SELECT count(*) FROM (
            SELECT FROM roundsman.tasks WHERE project_id = given.project AND stage <> 'over'
-            LIMIT $2) some)
+            LIMIT $2) few)
   FROM unnest($1::text[]) WITH ORDINALITY AS given(project, place)";
 
 pub(super) struct Pending {

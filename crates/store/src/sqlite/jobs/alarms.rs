@@ -116,7 +116,8 @@ pub(super) const WAITING_OF: &str = concat!(
     "-- alarms_waiting
     SELECT ",
     waiting_columns!(),
-    " FROM job_queue WHERE user_id = 0 AND kind = ?1 AND key >= ?2 AND key < ?3 LIMIT ?4"
+    " FROM job_queue WHERE user_id = 0 AND kind = ?1 AND key >= ?2 AND key < ?3
+      ORDER BY due_at LIMIT ?4"
 );
 
 pub(super) const RUNNING_OF: &str = concat!(

@@ -43,7 +43,9 @@ fn all_adapters_do_the_same() {
         runtime.block_on(async {
             shared.empty().await;
             let mut subjects = subjects(&shared).await;
-            subjects.iter_mut().for_each(|subject| subject.ordered = ordered);
+            for subject in &mut subjects {
+                subject.ordered = ordered;
+            }
             compare(subjects, &ops).await
         })
     });

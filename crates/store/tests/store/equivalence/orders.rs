@@ -158,7 +158,9 @@ impl Subject {
             Order::After { wish, after, on_failure } => {
                 self.enqueue_after(wish, after, OnFailure::ALL[*on_failure], now).await
             }
-            Order::Batch { wishes, callback } => self.create_batch(wishes, callback, now).await,
+            Order::Batch { wishes, callback } => {
+                self.create_batch(wishes, callback.as_ref(), now).await
+            }
             Order::Schedule { every_secs, missed, wish } => {
                 let spec = schedule(*every_secs, Missed::ALL[*missed], wish, now);
                 let made = self.store.create_schedule(user(wish.place.user), spec, now).await?;
@@ -213,7 +215,7 @@ impl Subject {
     async fn create_batch(
         &mut self,
         wishes: &[Wish],
-        callback: &Option<Wish>,
+        callback: Option<&Wish>,
         now: Timestamp,
     ) -> Result<String, StoreError> {
         // All of one user, as whoever takes a request sees to it.
@@ -226,7 +228,7 @@ impl Subject {
             user_id: user(owner),
             name: "b".to_owned(),
             jobs: wishes.iter().map(owned).collect(),
-            callback: callback.as_ref().map(owned),
+            callback: callback.map(owned),
         };
         let (id, enqueued) = self.store.create_batch(batch, now).await?;
         self.batches.push(id);

@@ -221,7 +221,7 @@ impl Subject {
                 format!("{:?}", store.open_room(user, project_of(*project), now).await?)
             }
             Op::Append(updates) => {
-                let updates = updates.iter().map(update).collect();
+                let updates = updates.iter().copied().map(update).collect();
                 format!("{:?}", store.append_updates(updates, now).await?)
             }
             Op::Merge { from_off, through_off, is_lost } => {
@@ -368,11 +368,11 @@ fn token_of(pick: Pick) -> RoomTokenId {
     RoomTokenId::new(i64::from(pick % 4) + 1)
 }
 
-fn update((project, size, origin): &(Pick, u8, Pick)) -> NewUpdate {
+fn update((project, size, origin): (Pick, u8, Pick)) -> NewUpdate {
     NewUpdate {
-        project: project_of(*project),
-        payload: Bytes::from(vec![*size; usize::from(*size)]),
-        origin: UpdateOrigin::ALL[usize::from(*origin) % UpdateOrigin::ALL.len()],
+        project: project_of(project),
+        payload: Bytes::from(vec![size; usize::from(size)]),
+        origin: UpdateOrigin::ALL[usize::from(origin) % UpdateOrigin::ALL.len()],
         rules: RULES,
     }
 }

@@ -20,7 +20,7 @@ use roundsman_core::ports::{
 use roundsman_core::users::UserId;
 use roundsman_store::conformance::{ADA, BOB, COLLECT, RENDER, SHARED, json, key, kind};
 
-use super::ops::{After, End, Op, Place, Wish};
+use super::ops::{After, End, Op, Pick, Place, Wish};
 use super::orders::VisibleOrders;
 
 const STREAM: &str = "stream";
@@ -89,21 +89,7 @@ impl Subject {
                 });
                 Ok(format!("{:?}", self.store.heartbeat(distinct(beats), now).await?))
             }
-            Op::Settle { ends, jitter } => {
-                let settles = ends.iter().map(|(pick, end, after)| Settle {
-                    lease: self.lease(*pick),
-                    outcome: outcome(end, now),
-                    effects: effects(after, now),
-                });
-                let settles: Vec<Settle> = settles.collect();
-                let size = if self.ordered { 1 } else { settles.len() };
-                let mut answer = Vec::new();
-                for few in settles.chunks(size) {
-                    answer.extend(self.store.settle(few.to_vec(), *jitter, now).await?);
-                }
-                self.discover(now).await?;
-                Ok(format!("{answer:?}"))
-            }
+            Op::Settle { ends, jitter } => self.settle(ends, *jitter, now).await,
             Op::Sweep { after_outage, jitter } => {
                 let request = SweepRequest {
                     rows_max: 10_000,
@@ -148,6 +134,27 @@ impl Subject {
             }
             Op::Order(order) => self.obey(order, now).await,
         }
+    }
+
+    async fn settle(
+        &mut self,
+        ends: &[(Pick, End, After)],
+        jitter: u64,
+        now: Timestamp,
+    ) -> Result<String, StoreError> {
+        let settles = ends.iter().map(|(pick, end, after)| Settle {
+            lease: self.lease(*pick),
+            outcome: outcome(end, now),
+            effects: effects(after, now),
+        });
+        let settles: Vec<Settle> = settles.collect();
+        let size = if self.ordered { 1 } else { settles.len() };
+        let mut answer = Vec::new();
+        for few in settles.chunks(size) {
+            answer.extend(self.store.settle(few.to_vec(), jitter, now).await?);
+        }
+        self.discover(now).await?;
+        Ok(format!("{answer:?}"))
     }
 
     /// Everything there is, by places.
