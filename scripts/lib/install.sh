@@ -33,8 +33,7 @@ find_postgres_bin() {
 
 # What the tests need and how it is told that it is there: a program, and the package that has it.
 readonly TOOLS=(redis-server:redis-server strace:strace podman:podman runc:runc chromium:chromium
-    python3:python3 busybox:busybox-static espeak-ng:espeak-ng
-    node:nodejs npm:npm)
+    python3:python3 busybox:busybox-static espeak-ng:espeak-ng node:nodejs npm:npm)
 
 # Makes sure that everything is there, or ends the script with what to do about it.
 ensure_servers() {
@@ -91,6 +90,23 @@ ensure_typescript_worker() {
     fi
     ROUNDSMAN_TEST_TYPESCRIPT_WORKER=$(cd "$folder" && pwd)/dist/examples/render.js
     export ROUNDSMAN_TEST_TYPESCRIPT_WORKER
+}
+
+# The same for those that npm has: the client of rooms, and what it needs on a Node without WebSocket.
+readonly NODE_CLIENTS=(loro-websocket@0.6.2 loro-adaptors@0.6.1 loro-crdt@1.17.1 ws@8.23.0)
+
+ensure_node_clients() {
+    local folder=${CARGO_TARGET_DIR:-target}/test-clients-npm
+    if [[ $(cat "$folder/installed" 2>/dev/null) != "${NODE_CLIENTS[*]}" ]]; then
+        say "installing the published clients ${NODE_CLIENTS[*]}"
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --loglevel=error \
+            "${NODE_CLIENTS[@]}" </dev/null >&2 || die "cannot install ${NODE_CLIENTS[*]} with npm"
+        printf '%s' "${NODE_CLIENTS[*]}" >"$folder/installed"
+    fi
+    ROUNDSMAN_TEST_CLIENTS_NODE=$(cd "$folder" && pwd)
+    export ROUNDSMAN_TEST_CLIENTS_NODE
 }
 
 # A subshell, so that its EXIT trap puts the service policy back however the installation ends.

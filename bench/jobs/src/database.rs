@@ -1,6 +1,6 @@
 //! A fresh database to measure on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -29,39 +29,59 @@ impl Target {
     }
 }
 
+/// Where a fresh database is; a file goes with it.
+pub(crate) enum Place {
+    Sqlite { folder: TempDir },
+    Postgres { config: Box<tokio_postgres::Config>, url: String },
+}
+
+impl Place {
+    pub(crate) async fn make(target: &Target) -> anyhow::Result<Place> {
+        match target {
+            Target::Sqlite { folder } => {
+                let folder = tempfile::Builder::new().prefix("bench-jobs-").tempdir_in(folder)?;
+                Ok(Place::Sqlite { folder })
+            }
+            Target::Postgres { url } => {
+                let (config, url) = fresh_database(url).await?;
+                Ok(Place::Postgres { config: Box::new(config), url })
+            }
+        }
+    }
+
+    /// As another process finds it: a URL, or the path of a file.
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Place::Sqlite { folder } => file_in(folder).display().to_string(),
+            Place::Postgres { url, .. } => url.clone(),
+        }
+    }
+
+    /// A connection beside the store, if it is PostgreSQL.
+    pub(crate) async fn postgres(&self) -> anyhow::Result<Option<tokio_postgres::Client>> {
+        match self {
+            Place::Sqlite { .. } => Ok(None),
+            Place::Postgres { config, .. } => Ok(Some(connect(config).await?)),
+        }
+    }
+}
+
+fn file_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("bench.db")
+}
+
 /// An open store over a fresh database.
 pub(crate) struct Bench {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<DatabaseClock>,
-    /// Where raw statements go.
-    pub(crate) raw: RawAccess,
-}
-
-/// The same database without the store.
-pub(crate) enum RawAccess {
-    Sqlite { folder: TempDir },
-    Postgres { config: Box<tokio_postgres::Config> },
+    pub(crate) place: Place,
 }
 
 impl Bench {
     pub(crate) async fn open(target: &Target) -> anyhow::Result<Bench> {
-        let catalog = support::catalog();
-        let (store, raw): (Arc<dyn Store>, RawAccess) = match target {
-            Target::Sqlite { folder } => {
-                let folder = tempfile::Builder::new().prefix("bench-jobs-").tempdir_in(folder)?;
-                let options = SqliteOptions::new(folder.path().join("bench.db"));
-                (Arc::new(SqliteStore::open(&options, catalog)?), RawAccess::Sqlite { folder })
-            }
-            Target::Postgres { url } => {
-                let config = fresh_database(url).await?;
-                let options = PostgresOptions::new(config.clone());
-                let store = PostgresStore::connect(options, catalog).await?;
-                (Arc::new(store), RawAccess::Postgres { config: Box::new(config) })
-            }
-        };
-        let clock = Arc::new(DatabaseClock::start());
-        clock.sync(store.as_ref()).await?;
-        Ok(Bench { store, clock, raw })
+        let place = Place::make(target).await?;
+        let (store, clock) = open(&place.address()).await?;
+        Ok(Bench { store, clock, place })
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
@@ -70,16 +90,31 @@ impl Bench {
 
     /// What an idle minute would have done: statistics and visibility after a bulk load.
     pub(crate) async fn settle_down(&self) -> anyhow::Result<()> {
-        if let RawAccess::Postgres { config } = &self.raw {
-            connect(config).await?.batch_execute("VACUUM ANALYZE").await?;
+        if let Some(client) = self.place.postgres().await? {
+            client.batch_execute("VACUUM ANALYZE").await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn close(self) -> anyhow::Result<()> {
+    /// Closes the store and leaves the database.
+    pub(crate) async fn close(self) -> Place {
         self.store.close().await;
-        Ok(())
+        self.place
     }
+}
+
+/// Opens the store at an address that [`Place::address`] gave.
+pub(crate) async fn open(address: &str) -> anyhow::Result<(Arc<dyn Store>, Arc<DatabaseClock>)> {
+    let catalog = support::catalog();
+    let store: Arc<dyn Store> = if address.contains("://") {
+        let options = PostgresOptions::new(tokio_postgres::Config::from_str(address)?);
+        Arc::new(PostgresStore::connect(options, catalog).await?)
+    } else {
+        Arc::new(SqliteStore::open(&SqliteOptions::new(Path::new(address)), catalog)?)
+    };
+    let clock = Arc::new(DatabaseClock::start());
+    clock.sync(store.as_ref()).await?;
+    Ok((store, clock))
 }
 
 /// One connection of its own, driven by a task that ends with it.
@@ -92,12 +127,15 @@ pub(crate) async fn connect(
     Ok(client)
 }
 
-async fn fresh_database(url: &str) -> anyhow::Result<tokio_postgres::Config> {
+async fn fresh_database(url: &str) -> anyhow::Result<(tokio_postgres::Config, String)> {
     let mut config = tokio_postgres::Config::from_str(url).context("--postgres is no URL")?;
     let name = "bench_jobs";
     let client = connect(&config).await?;
     client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
     client.batch_execute(&format!("CREATE DATABASE {name}")).await?;
+    // What the one before has left behind is not written during this one.
+    client.batch_execute("CHECKPOINT").await?;
     config.dbname(name);
-    Ok(config)
+    let server = url.rsplit_once('/').context("--postgres names no database")?.0;
+    Ok((config, format!("{server}/{name}")))
 }

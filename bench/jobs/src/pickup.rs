@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Args;
 use crate::database::Bench;
 use crate::drain::worker;
 use crate::support::{spec, wish};
@@ -39,8 +38,16 @@ impl Handler for Stopwatch {
     }
 }
 
-/// Milliseconds from the enqueue having been acknowledged to the handler's start.
-pub(crate) async fn pickup(bench: &Bench, args: &Args) -> anyhow::Result<Vec<f64>> {
+/// Milliseconds to the handler's start, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Pickups {
+    /// From the enqueue having been acknowledged.
+    pub(crate) acknowledged: Vec<f64>,
+    /// From the call that enqueues.
+    pub(crate) called: Vec<f64>,
+}
+
+pub(crate) async fn pickup(bench: &Bench, jobs: usize) -> anyhow::Result<Pickups> {
     let (started, mut starts) = mpsc::unbounded_channel();
     let handler = Arc::new(Stopwatch { clock: bench.clock(), started });
     let wakes = Wakes::local();
@@ -48,26 +55,25 @@ pub(crate) async fn pickup(bench: &Bench, args: &Args) -> anyhow::Result<Vec<f64
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();
     let running = tasks.spawn(worker.run(stop.clone(), Duration::from_secs(5)));
-    let mut latencies = Vec::with_capacity(args.pickups);
-    for n in 0..args.pickups {
+    let mut pickups = Pickups::default();
+    for n in 0..jobs {
         rest(SPACING, &stop).await;
         let job = wish(n, bench.clock.as_ref());
         let lane = job.lane();
         let request = EnqueueRequest { jobs: vec![job], idempotency: None };
+        let called = bench.clock.monotonic();
         let now = Clock::now(bench.clock.as_ref());
         JobStore::enqueue(bench.store.as_ref(), request, now).await?;
         let acknowledged = bench.clock.monotonic();
         wakes.signal([(lane, 1)]);
         let Some(at) = starts.recv().await else { break };
-        latencies.push(at.saturating_sub(acknowledged).as_secs_f64() * 1e3);
+        let since = |from: Duration| at.saturating_sub(from).as_secs_f64() * 1e3;
+        pickups.acknowledged.push(since(acknowledged));
+        pickups.called.push(since(called));
     }
     stop.cancel();
     running.await?;
-    latencies.sort_by(f64::total_cmp);
-    Ok(latencies)
-}
-
-pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
-    let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
-    sorted.get(index).copied().unwrap_or(f64::NAN)
+    pickups.acknowledged.sort_by(f64::total_cmp);
+    pickups.called.sort_by(f64::total_cmp);
+    Ok(pickups)
 }

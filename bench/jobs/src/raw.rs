@@ -1,19 +1,19 @@
 //! The yardstick: claim and complete in batches with bare statements on one table, without fence,
 //! history, retries or anything else that makes a job engine.
 
+use bench_support::per_second;
 use roundsman_core::ports::Clock;
 
-use crate::Args;
-use crate::database::{Bench, RawAccess, Target, connect};
-use crate::support::per_second;
+use crate::database::{Bench, Place, connect};
 
 /// Jobs per claim and per completion.
 const BATCH: usize = 1_000;
 
-pub(crate) async fn drain(_target: &Target, bench: &Bench, args: &Args) -> anyhow::Result<f64> {
-    match &bench.raw {
-        RawAccess::Sqlite { folder } => sqlite(bench, &folder.path().join("raw.db"), args.jobs),
-        RawAccess::Postgres { config } => postgres(bench, config, args.jobs).await,
+/// Jobs per second.
+pub(crate) async fn drain(bench: &Bench, jobs: usize) -> anyhow::Result<f64> {
+    match &bench.place {
+        Place::Sqlite { folder } => sqlite(bench, &folder.path().join("raw.db"), jobs),
+        Place::Postgres { config, .. } => postgres(bench, config, jobs).await,
     }
 }
 

@@ -1,13 +1,15 @@
 //! Collects figures and prints their medians.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+
+use bench_support::table::{print_line, shown};
 
 /// Every figure of every run, in the order of first appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     order: Vec<(String, String)>,
     figures: BTreeMap<(String, String), Vec<f64>>,
+    notes: Vec<String>,
 }
 
 impl Report {
@@ -19,28 +21,35 @@ impl Report {
         self.figures.entry(key).or_default().push(figure);
     }
 
+    /// A line below the table.
+    pub(crate) fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
     /// A table of medians with the range they were taken from.
-    pub(crate) fn print(&self) {
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "| database | figure | median | lowest | highest |");
-        let _ = writeln!(out, "|---|---|---:|---:|---:|");
+    pub(crate) fn print(&self, title: &str) {
+        if self.order.is_empty() {
+            return;
+        }
+        print_line(&format!("\n{title}\n\n| database | figure | median | lowest | highest |"));
+        print_line("|---|---|---:|---:|---:|");
         for key in &self.order {
-            let mut values = self.figures[key].clone();
-            values.sort_by(f64::total_cmp);
+            let values = sorted(&self.figures[key]);
             let (low, high) = (values[0], values[values.len() - 1]);
-            let median = values[values.len() / 2];
             let (target, what) = key;
-            let _ = writeln!(
-                out,
-                "| {target} | {what} | {} | {} | {} |",
-                shown(median),
-                shown(low),
-                shown(high)
-            );
+            // A single run has no range.
+            let range = if values.len() > 1 { [shown(low), shown(high)] } else { <_>::default() };
+            let median = shown(values[values.len() / 2]);
+            print_line(&format!("| {target} | {what} | {median} | {} | {} |", range[0], range[1]));
+        }
+        for note in &self.notes {
+            print_line(&format!("\n{note}"));
         }
     }
 }
 
-fn shown(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
 }

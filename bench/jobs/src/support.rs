@@ -1,8 +1,6 @@
 //! Small things the measurements share.
 
-use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 use roundsman_core::jobs::{Json, KindCatalog, KindName, KindSpec, NewJob};
 use roundsman_core::ports::Clock;
@@ -10,11 +8,6 @@ use roundsman_core::users::UserId;
 
 /// The kind of the measured jobs.
 pub(crate) const KIND: &str = "bench.nothing";
-
-/// Tells whoever watches how far it is.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
-}
 
 pub(crate) fn spec() -> KindSpec {
     KindSpec::new(KindName::new(KIND).expect("the name is a kind"))
@@ -34,11 +27,29 @@ pub(crate) fn wish(n: usize, clock: &dyn Clock) -> NewJob {
         priority: 0,
         run_at: clock.now(),
         max_attempts: Some(3),
+        tenant: None,
     }
 }
 
-/// So many things in that time, per second.
-#[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 52 bits")]
-pub(crate) fn per_second(count: usize, time: Duration) -> f64 {
-    count as f64 / time.as_secs_f64().max(1e-9)
+/// `1,000,000`.
+pub(crate) fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped_by_thousands() {
+        assert_eq!([0, 999, 1_000, 1_000_000].map(grouped), ["0", "999", "1,000", "1,000,000"]);
+    }
 }

@@ -4,6 +4,7 @@
 //! state, what happened and `now`, and returns the new state; the ports in [`ports`] are how the
 //! other crates reach time, storage and messages, and are implemented elsewhere.
 
+pub mod alarms;
 pub mod audits;
 pub mod bots;
 pub mod daily;
@@ -14,6 +15,8 @@ pub mod limits;
 pub mod ports;
 pub mod presence;
 pub mod recordings;
+pub mod rooms;
+pub mod tasks;
 pub mod time;
 pub mod transcripts;
 pub mod users;

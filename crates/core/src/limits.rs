@@ -6,6 +6,28 @@
 pub const KIND_BYTES_MAX: usize = 64;
 /// A key is at most this long; it is part of a unique index.
 pub const KEY_BYTES_MAX: usize = 200;
+/// A tenant is at most this long; it is part of a lane.
+pub const TENANT_BYTES_MAX: usize = 100;
+/// One gate lists at most this many weights.
+pub const TENANT_WEIGHTS_MAX: usize = 1_000;
+/// A tenant gets at most this many jobs in a row.
+pub const WEIGHT_MAX: u32 = 100;
+/// A cron expression is at most this long.
+pub const CRON_BYTES_MAX: usize = 256;
+/// A schedule's name is at most this long.
+pub const SCHEDULE_NAME_BYTES_MAX: usize = 100;
+/// One user has at most this many schedules.
+pub const SCHEDULES_PER_USER_MAX: u32 = 1_000;
+/// A schedule that missed moments enqueues jobs for at most this many of them.
+pub const MISSED_FIRED_MAX: usize = 100;
+/// A moment that is acted on within this time was not missed.
+pub const SCHEDULE_LATE_SECS_MAX: u64 = 60;
+/// One bulk call goes over at most this many jobs.
+pub const BULK_JOBS_MAX: u32 = 10_000;
+/// A job waits for at most this many others.
+pub const AFTER_JOBS_MAX: usize = 1_000;
+/// A batch's name is at most this long.
+pub const BATCH_NAME_BYTES_MAX: usize = 100;
 /// A worker's name is at most this long.
 pub const WORKER_BYTES_MAX: usize = 128;
 /// An error's code is at most this long; it is a metric label.

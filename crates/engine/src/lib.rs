@@ -3,6 +3,7 @@
 //! Invariant: nothing here knows HTTP or SQL. Time, randomness, messages and rows come through the
 //! ports of `roundsman_core`; every loop has a `tick` that tests call instead of waiting.
 
+pub mod alarms;
 pub mod audits;
 pub mod bots;
 pub mod clock;
@@ -14,6 +15,8 @@ mod outgoing;
 pub mod presence;
 pub mod random;
 pub mod recordings;
+pub mod rooms;
+pub mod tasks;
 pub mod transcripts;
 pub mod users;
 pub mod wake;

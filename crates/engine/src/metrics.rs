@@ -7,6 +7,8 @@ mod audits;
 mod presence;
 mod recordings;
 mod requests;
+mod rooms;
+mod tasks;
 mod transcripts;
 
 use std::collections::HashSet;
@@ -30,6 +32,8 @@ use audits::AuditMetrics;
 use presence::PresenceMetrics;
 use recordings::RecordingMetrics;
 use requests::RequestMetrics;
+use rooms::RoomMetrics;
+use tasks::TaskMetrics;
 use transcripts::TranscriptMetrics;
 
 /// Kinds (and, apart from them, error codes) that get a label of their own.
@@ -67,6 +71,10 @@ struct Inner {
     depth: Family<StateLabels, Gauge>,
     oldest_age: Family<KindLabel, Gauge<f64, std::sync::atomic::AtomicU64>>,
     lease_lost: Counter,
+    dead: Family<KindLabel, Counter>,
+    dead_kept: Family<KindLabel, Gauge>,
+    schedules_fired: Counter,
+    schedules_missed: Counter,
     bus_failures: Counter,
     limit_hits: Family<LimitLabel, Counter>,
     pruned: Counter,
@@ -82,6 +90,8 @@ struct Inner {
     recordings: RecordingMetrics,
     audits: AuditMetrics,
     requests: RequestMetrics,
+    rooms: RoomMetrics,
+    tasks: TaskMetrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -142,6 +152,10 @@ impl Default for Metrics {
                 depth: Family::default(),
                 oldest_age: Family::default(),
                 lease_lost: Counter::default(),
+                dead: Family::default(),
+                dead_kept: Family::default(),
+                schedules_fired: Counter::default(),
+                schedules_missed: Counter::default(),
                 bus_failures: Counter::default(),
                 limit_hits: Family::default(),
                 pruned: Counter::default(),
@@ -157,6 +171,8 @@ impl Default for Metrics {
                 recordings: RecordingMetrics::default(),
                 audits: AuditMetrics::default(),
                 requests: RequestMetrics::default(),
+                rooms: RoomMetrics::default(),
+                tasks: TaskMetrics::default(),
             }),
         };
         metrics.register();
@@ -181,6 +197,10 @@ impl Metrics {
         r.register("jobs_depth", "Jobs by state; counts stop at 100000", m.depth.clone());
         r.register("jobs_oldest_age_seconds", "Age of the oldest due job", m.oldest_age.clone());
         r.register("leases_lost", "Writes refused because a lease was gone", m.lease_lost.clone());
+        r.register("jobs_dead", "Jobs that failed for good", m.dead.clone());
+        r.register("jobs_dead_kept", "Failed jobs that are kept", m.dead_kept.clone());
+        r.register("schedules_fired", "Jobs that schedules enqueued", m.schedules_fired.clone());
+        r.register("schedules_missed", "Times without a job", m.schedules_missed.clone());
         r.register("bus_failures", "Messages the bus did not take", m.bus_failures.clone());
         r.register("limit_hits", "Requests refused by a limit", m.limit_hits.clone());
         r.register("rows_pruned", "Rows deleted after their retention", m.pruned.clone());
@@ -196,6 +216,8 @@ impl Metrics {
         m.recordings.register(r);
         m.audits.register(r);
         m.requests.register(r);
+        m.rooms.register(r);
+        m.tasks.register(r);
     }
 
     /// The metrics in the OpenMetrics text format.
@@ -257,6 +279,7 @@ impl Metrics {
             if state.is_terminal() {
                 let labels = self.state(kind, *state);
                 self.inner.finished.get_or_create(&labels).inc_by(same.len() as u64);
+                self.died(kind, *state, same.len() as u64);
             }
             for run in same {
                 processing.observe(run.took_secs);
@@ -276,6 +299,7 @@ impl Metrics {
             self.inner.rescues.get_or_create(&labels).inc();
             if state.is_terminal() {
                 self.inner.finished.get_or_create(&labels).inc();
+                self.died(kind, *state, 1);
             }
         }
     }
@@ -303,6 +327,21 @@ impl Metrics {
 
     pub fn lease_lost(&self) {
         self.inner.lease_lost.inc();
+    }
+
+    /// Replaces the gauges of failed jobs by what the database says now.
+    pub fn dead_kept(&self, counts: &[(KindName, u64)]) {
+        self.inner.dead_kept.clear();
+        for (kind, count) in counts {
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            self.inner.dead_kept.get_or_create(&self.kind(kind)).inc_by(count);
+        }
+    }
+
+    /// A schedule's times came.
+    pub fn schedule_fired(&self, jobs: u64, missed: u64) {
+        self.inner.schedules_fired.inc_by(jobs);
+        self.inner.schedules_missed.inc_by(missed);
     }
 
     pub fn bus_failed(&self) {
@@ -357,7 +396,14 @@ impl Metrics {
         self.inner.webhook_deliveries.get_or_create(&ResultLabel { result }).inc();
     }
 
+    fn died(&self, kind: &KindName, state: JobState, jobs: u64) {
+        if state == JobState::Failed {
+            self.inner.dead.get_or_create(&self.kind(kind)).inc_by(jobs);
+        }
+    }
+
     fn finished(&self, kind: &KindName, state: JobState) {
+        self.died(kind, state, 1);
         self.inner.finished.get_or_create(&self.state(kind, state)).inc();
     }
 

@@ -3,6 +3,7 @@
 //! - [`daily`] asks Daily who is in its rooms, and for what was recorded there.
 //! - [`launchers`] starts, finds and ends bots as processes, containers or jobs of a cluster.
 //! - [`egress`] decides which addresses that users name may be connected to.
+//! - [`executors`] has outside generators make what tasks ask for.
 //! - [`webhooks`] posts to such addresses.
 //! - [`media`] gets the files of recordings and keeps them.
 //! - [`transcriber`] hears what is said in them.
@@ -17,6 +18,7 @@
 pub mod conformance;
 pub mod daily;
 pub mod egress;
+pub mod executors;
 mod http;
 pub mod launchers;
 pub mod media;

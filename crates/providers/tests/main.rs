@@ -4,6 +4,7 @@
 mod daily;
 mod docker;
 mod egress;
+mod executors;
 mod media;
 mod nomad;
 mod pages;

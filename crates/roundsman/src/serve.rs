@@ -163,6 +163,10 @@ fn app_state(
         presence: node.presence.clone(),
         recordings: node.recordings.clone(),
         audits: node.audits.clone(),
+        rooms: node.rooms.clone(),
+        room_sockets: config.rooms.sockets,
+        tasks: node.task_service.clone(),
+        alarms: node.alarms.clone(),
         daily: DailyEvents {
             secrets: node.daily_secrets.clone(),
             replay_window: config.daily.webhook_window,

@@ -2,13 +2,14 @@
 
 use roundsman_core::bots::bot_diagram;
 use roundsman_core::jobs::job_diagram;
+use roundsman_core::tasks::task_diagram;
 
 #[cfg(test)]
 const COMMAND: &str = "cargo run -p roundsman -- docs states > docs/state-machines.md";
 
 /// The whole document.
 pub(crate) fn document() -> String {
-    let (job, bot) = (job_diagram(), bot_diagram());
+    let (job, bot, task) = (job_diagram(), bot_diagram(), task_diagram());
     format!(
         "# State machines\n\n\
          Generated from the rules in `crates/core`; a test fails when this file is stale.\n\n\
@@ -19,7 +20,11 @@ pub(crate) fn document() -> String {
          ```mermaid\n{job}```\n\n\
          ## Bots\n\n\
          A callback that comes early takes the steps it skipped with it.\n\n\
-         ```mermaid\n{bot}```\n"
+         ```mermaid\n{bot}```\n\n\
+         ## Tasks\n\n\
+         What leads to several states depends on how late it is and how many looks in a row came to\n\
+         nothing. `submit_unknown` is the error of a task that `failed`, not a state.\n\n\
+         ```mermaid\n{task}```\n"
     )
 }
 

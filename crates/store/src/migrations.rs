@@ -29,6 +29,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!(5, "0005_recordings"),
     migration!(6, "0006_process_locks"),
     migration!(7, "0007_audits"),
+    migration!(8, "0008_gates"),
+    migration!(9, "0009_schedules"),
+    migration!(10, "0010_dead_jobs"),
+    migration!(11, "0011_batches"),
+    migration!(12, "0012_rooms"),
+    migration!(13, "0013_tasks"),
 ];
 
 /// The newest schema this program knows.

@@ -4,11 +4,17 @@
 //! structs (times already as [`Timestamp`]) and gets a checked core type, or
 //! [`StoreError::Inconsistent`] naming the column that does not say what the schema promises.
 
+pub(crate) mod alarms;
 pub(crate) mod audits;
+pub(crate) mod batches;
 pub(crate) mod bots;
 pub(crate) mod check;
+pub(crate) mod gates;
 pub(crate) mod presence;
 pub(crate) mod recordings;
+pub(crate) mod rooms;
+pub(crate) mod schedules;
+pub(crate) mod tasks;
 pub(crate) mod told;
 pub(crate) mod transcripts;
 pub(crate) mod webhooks;
@@ -19,7 +25,7 @@ use roundsman_core::Timestamp;
 use roundsman_core::effects::Transition;
 use roundsman_core::jobs::{
     CancelCause, ErrorCode, FinishedJob, FinishedState, JobError, JobFacts, JobId, JobKey,
-    JobState, Json, KindName, Lease, LeaseNo, LeaseOwner, Progress, Run, RunLog, RunOutcome,
+    JobState, Json, KindName, Lane, Lease, LeaseNo, LeaseOwner, Progress, Run, RunLog, RunOutcome,
     RunningJob, WaitingJob, WorkerName,
 };
 use roundsman_core::ports::{Enqueued, StoreError};
@@ -56,6 +62,9 @@ pub(crate) struct FactColumns {
     pub(crate) attempt: i64,
     pub(crate) max_attempts: Option<i64>,
     pub(crate) runs: Option<String>,
+    /// Of running and finished jobs: only if it tells more than user and kind do.
+    pub(crate) lane: Option<String>,
+    pub(crate) linked: bool,
 }
 
 /// A row of `job_queue`. State, lane, due time and rank follow from these and are not read back.
@@ -132,6 +141,8 @@ impl FactColumns {
                 Some(max) => Some(count("max_attempts", max)?),
                 None => None,
             },
+            tenant: self.lane.and_then(|lane| Lane::from_stored(lane).tenant()),
+            linked: self.linked,
             runs: runs_from_text(self.runs.as_deref(), table, row)?,
         })
     }
@@ -298,6 +309,11 @@ pub(crate) fn owner_from_column(process: Option<i64>) -> LeaseOwner {
     process.map_or(LeaseOwner::Outside, LeaseOwner::Process)
 }
 
+/// The lane of a finished job, if it tells more than user and kind do.
+pub(crate) fn lane_to_keep(facts: &JobFacts) -> Option<String> {
+    facts.tenant.as_ref().map(|_| facts.lane().as_str().to_owned())
+}
+
 /// A duration as stored: whole microseconds, saturating.
 pub(crate) fn duration_to_us(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
@@ -305,8 +321,8 @@ pub(crate) fn duration_to_us(duration: Duration) -> i64 {
 
 /// The kind that waits in a lane: see [`roundsman_core::jobs::Lane::of`].
 pub(crate) fn kind_of_lane(lane: &str) -> Result<KindName, StoreError> {
-    let kind = lane.rsplit_once('/').map_or(lane, |(_, kind)| kind);
-    KindName::new(kind).map_err(|_| inconsistent(QUEUE, "lane", 0, format!("{lane:?} is no lane")))
+    KindName::new(Lane::from_stored(lane.to_owned()).kind())
+        .map_err(|_| inconsistent(QUEUE, "lane", 0, format!("{lane:?} is no lane")))
 }
 
 /// What an enqueue request was answered, as `idempotency.answer` keeps it.
@@ -433,6 +449,8 @@ mod tests {
             attempt: 1,
             max_attempts: Some(3),
             runs: None,
+            lane: None,
+            linked: false,
         }
     }
 

@@ -17,6 +17,9 @@ pub const CLIENTS_PYTHON: &str = "ROUNDSMAN_TEST_CLIENTS_PYTHON";
 /// The example of the TypeScript worker library, compiled.
 pub const TYPESCRIPT_WORKER: &str = "ROUNDSMAN_TEST_TYPESCRIPT_WORKER";
 
+/// The folder with the published clients of npm that tests drive.
+pub const CLIENTS_NODE: &str = "ROUNDSMAN_TEST_CLIENTS_NODE";
+
 /// How often the kill tests kill; without it, each place once.
 pub const KILLS: &str = "ROUNDSMAN_TEST_KILLS";
 
@@ -41,6 +44,11 @@ pub fn clients_python() -> Result<PathBuf> {
 /// The compiled example of the TypeScript worker library, or an error that says how to get one.
 pub fn typescript_worker() -> Result<PathBuf> {
     required(TYPESCRIPT_WORKER).map(PathBuf::from)
+}
+
+/// The folder with the published clients of npm, or an error that says how to get one.
+pub fn clients_node() -> Result<PathBuf> {
+    required(CLIENTS_NODE).map(PathBuf::from)
 }
 
 /// How many kills were asked for, if anybody did.

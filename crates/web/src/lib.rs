@@ -20,6 +20,6 @@ mod views;
 pub use live::{Live, LiveLimits};
 pub use openapi::{openapi, openapi_json};
 pub use readiness::Readiness;
-pub use routes::router;
+pub use routes::{RoomSocketLimits, router};
 pub use serve::{ServeOptions, listen, serve};
 pub use state::{AppState, DailyEvents, WebLimits};

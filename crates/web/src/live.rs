@@ -163,6 +163,24 @@ impl fmt::Debug for Live {
     }
 }
 
+/// How many commands a client has sent within the second that runs.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    second: u64,
+    commands: u32,
+}
+
+impl Pace {
+    /// Counts one command; `false` if it is one too many.
+    pub(crate) fn count(&mut self, now: Duration, per_sec_max: u32) -> bool {
+        if self.second != now.as_secs() {
+            *self = Pace { second: now.as_secs(), commands: 0 };
+        }
+        self.commands = self.commands.saturating_add(1);
+        self.commands <= per_sec_max
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,5 +202,14 @@ mod tests {
         assert_eq!(live.counts().all, 0);
         assert!(live.counts().by_key.is_empty(), "nothing is kept of keys that have left");
         assert!(live.enter().unwrap().belong_to(ada).is_ok());
+    }
+
+    #[test]
+    fn commands_have_a_pace() {
+        let mut pace = Pace::default();
+        let at = Duration::from_millis;
+        assert!((0..20).all(|_| pace.count(at(1500), 20)));
+        assert!(!pace.count(at(1900), 20));
+        assert!(pace.count(at(2000), 20));
     }
 }

@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use roundsman_core::daily::WebhookSecret;
 use roundsman_core::ports::{Clock, Random};
+use roundsman_engine::alarms::Alarms;
 use roundsman_engine::audits::Audits;
 use roundsman_engine::bots::Bots;
 use roundsman_engine::jobs::Jobs;
 use roundsman_engine::metrics::Metrics;
 use roundsman_engine::presence::{Intake, Presence};
 use roundsman_engine::recordings::Recordings;
+use roundsman_engine::rooms::Rooms;
+use roundsman_engine::tasks::Tasks;
 use roundsman_engine::transcripts::Transcripts;
 use roundsman_engine::users::{Authenticator, Users};
 use roundsman_engine::webhooks::Webhooks;
 
-use crate::{Live, Readiness};
+use crate::{Live, Readiness, RoomSocketLimits};
 
 /// The services behind the edge. Cheap to clone: every member is a handle.
 #[derive(Clone)]
@@ -28,6 +31,10 @@ pub struct AppState {
     pub presence: Presence,
     pub recordings: Recordings,
     pub audits: Audits,
+    pub rooms: Rooms,
+    pub room_sockets: RoomSocketLimits,
+    pub tasks: Tasks,
+    pub alarms: Alarms,
     pub daily: DailyEvents,
     /// Who listens live.
     pub live: Live,

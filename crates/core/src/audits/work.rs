@@ -26,6 +26,7 @@ pub fn run_wish(
         priority,
         run_at: now,
         max_attempts: Some(attempts_max),
+        tenant: None,
     }
 }
 
@@ -39,6 +40,7 @@ pub fn recur_wish(recurring: RecurringId, at: Timestamp) -> NewJob {
         priority: 0,
         run_at: at,
         max_attempts: None,
+        tenant: None,
     }
 }
 

@@ -139,6 +139,7 @@ fn wish(kind: &str, record: &BotRecord, now: Timestamp) -> NewJob {
         priority: 0,
         run_at: now,
         max_attempts: None,
+        tenant: None,
     }
 }
 

@@ -52,4 +52,39 @@ mod tests {
         assert_eq!(POLICY.wait(1, 0), Duration::ZERO);
         assert_eq!(POLICY.wait(1, 2_000_000), Duration::from_secs(2));
     }
+
+    /// Requests in the busiest second after an outage, of a thousand pollers with a period of ten
+    /// seconds that all failed at once when it began.
+    fn busiest_second_after(outage_secs: u64, wait: impl Fn(u32, u64) -> Duration) -> usize {
+        const POLLERS: u64 = 1_000;
+        const WATCHED_SECS: u64 = 900;
+        let mut dice = 1u64;
+        let mut requests = vec![0usize; usize::try_from(WATCHED_SECS).unwrap()];
+        for _ in 0..POLLERS {
+            let (mut now, mut attempt) = (Duration::ZERO, 1);
+            while now < Duration::from_secs(outage_secs + WATCHED_SECS) {
+                if now < Duration::from_secs(outage_secs) {
+                    dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    now += wait(attempt, dice >> 16).max(Duration::from_millis(1));
+                    attempt += 1;
+                } else {
+                    let second = usize::try_from(now.as_secs() - outage_secs).unwrap();
+                    requests[second] += 1;
+                    now += Duration::from_secs(10);
+                }
+            }
+        }
+        requests.into_iter().max().unwrap_or(0)
+    }
+
+    /// J-18. The steady rate is a hundred a second.
+    #[test]
+    fn an_outage_is_not_followed_by_a_storm() {
+        for outage_secs in [30, 120, 600, 3_600] {
+            let jittered = busiest_second_after(outage_secs, |n, dice| POLICY.wait(n, dice));
+            assert!(jittered <= 200, "{jittered} a second after {outage_secs} s");
+            let in_step = busiest_second_after(outage_secs, |n, _| POLICY.ceiling(n));
+            assert!(in_step > 900, "without jitter they come together: {in_step}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{JobFacts, JobId, JobKey, Json, KindName, Lane, MergeRule, RunLog, WaitingJob};
+use super::{JobFacts, JobId, JobKey, Json, KindName, Lane, MergeRule, RunLog, Tenant, WaitingJob};
 use crate::Timestamp;
 use crate::limits::PRIORITY_STEP_SECS;
 use crate::users::UserId;
@@ -18,10 +18,17 @@ pub struct NewJob {
     pub priority: i16,
     pub run_at: Timestamp,
     pub max_attempts: Option<u32>,
+    /// Whom it is for, if its kind serves several in turn or limits each.
+    pub tenant: Option<Tenant>,
 }
 
 impl NewJob {
     pub fn lane(&self) -> Lane {
+        self.base_lane().of_tenant(self.tenant.as_ref())
+    }
+
+    /// The lane that workers ask for.
+    pub fn base_lane(&self) -> Lane {
         Lane::of(self.user_id, &self.kind)
     }
 }
@@ -40,6 +47,8 @@ pub fn first_wait(id: JobId, wish: NewJob, now: Timestamp) -> WaitingJob {
         created_at: now,
         attempt: 0,
         max_attempts: wish.max_attempts,
+        tenant: wish.tenant,
+        linked: false,
         runs: RunLog::default(),
     };
     WaitingJob { facts, not_before: None }
@@ -85,6 +94,7 @@ mod tests {
             priority,
             run_at,
             max_attempts: Some(3),
+            tenant: None,
         }
     }
 

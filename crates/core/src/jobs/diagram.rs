@@ -122,6 +122,8 @@ fn facts(attempt: u32, run_at: Timestamp) -> JobFacts {
         created_at: NOW,
         attempt,
         max_attempts: Some(3),
+        tenant: None,
+        linked: false,
         runs: RunLog::default(),
     }
 }

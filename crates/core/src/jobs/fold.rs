@@ -67,6 +67,7 @@ mod tests {
             priority: 0,
             run_at: at(run_at),
             max_attempts: Some(3),
+            tenant: None,
         };
         first_wait(JobId::new(id), wish, at(1))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{JobError, JobKey, Json, KindName, Lane, RunLog};
+use super::{JobError, JobKey, Json, KindName, Lane, RunLog, Tenant};
 use crate::Timestamp;
 use crate::limits::WORKER_BYTES_MAX;
 use crate::users::UserId;
@@ -99,11 +99,19 @@ pub struct JobFacts {
     pub attempt: u32,
     /// `None`: no limit.
     pub max_attempts: Option<u32>,
+    pub tenant: Option<Tenant>,
+    /// Somebody has to be told when it ends: see [`super::OnFailure`] and [`super::Batch`].
+    pub linked: bool,
     pub runs: RunLog,
 }
 
 impl JobFacts {
     pub fn lane(&self) -> Lane {
+        self.base_lane().of_tenant(self.tenant.as_ref())
+    }
+
+    /// The lane that workers ask for.
+    pub fn base_lane(&self) -> Lane {
         Lane::of(self.user_id, &self.kind)
     }
 

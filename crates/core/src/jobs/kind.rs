@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{JobId, MergeRule, RetryPolicy};
 use crate::limits::{KEY_BYTES_MAX, KIND_BYTES_MAX};
-use crate::users::UserId;
 
 /// The first part of every built-in kind. Users cannot name kinds in these systems, so that a
 /// later release may add one without meeting somebody's jobs.
@@ -83,31 +82,6 @@ impl JobKey {
             return Err(InvalidKey);
         }
         Ok(JobKey(text.to_owned()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Where a job waits to be claimed. Built-in kinds have one lane for all users; any other kind has
-/// a lane per user, so that a worker never looks at, or past, the jobs of somebody else.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Lane(String);
-
-impl Lane {
-    pub fn of(user: UserId, kind: &KindName) -> Self {
-        if kind.is_reserved() {
-            Lane(kind.0.clone())
-        } else {
-            Lane(format!("{}/{}", user.get(), kind.0))
-        }
-    }
-
-    /// Takes a lane that was stored or sent by another node.
-    pub fn from_stored(text: String) -> Self {
-        Lane(text)
     }
 
     pub fn as_str(&self) -> &str {
@@ -242,14 +216,5 @@ mod tests {
         for bad in ["", "a\0", "a\nb", long.as_str()] {
             assert_eq!(JobKey::new(bad), Err(InvalidKey), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn users_share_lanes_of_built_in_kinds_only() {
-        let (one, two) = (UserId::new(1), UserId::new(2));
-        let built_in = KindName::new("presence.poll").unwrap();
-        let own = KindName::new("render").unwrap();
-        assert_eq!(Lane::of(one, &built_in), Lane::of(two, &built_in));
-        assert_ne!(Lane::of(one, &own), Lane::of(two, &own));
     }
 }

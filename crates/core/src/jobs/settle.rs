@@ -194,6 +194,8 @@ mod tests {
             created_at: at(5),
             attempt,
             max_attempts,
+            tenant: None,
+            linked: false,
             runs: RunLog::default(),
         };
         let lease = Lease {

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 
 use super::{
-    AuditStore, BotStore, EffectStore, JobStore, KeyStore, PresenceStore, RecordingStore,
-    StoreError, TranscriptStore, UserStore, WebhookStore,
+    AlarmStore, AuditStore, BatchStore, BotStore, BulkStore, EffectStore, GateStore, JobStore,
+    KeyStore, PresenceStore, RecordingStore, RoomStore, ScheduleStore, StoreError, TaskStore,
+    TranscriptStore, UserStore, WebhookStore,
 };
 use crate::Timestamp;
 
@@ -37,7 +38,14 @@ pub trait Store:
     + TranscriptStore
     + PresenceStore
     + RecordingStore
+    + GateStore
+    + ScheduleStore
+    + BulkStore
+    + BatchStore
     + AuditStore
+    + RoomStore
+    + TaskStore
+    + AlarmStore
 {
 }
 
@@ -52,6 +60,13 @@ impl<T> Store for T where
         + TranscriptStore
         + PresenceStore
         + RecordingStore
+        + GateStore
+        + ScheduleStore
+        + BulkStore
+        + BatchStore
         + AuditStore
+        + RoomStore
+        + TaskStore
+        + AlarmStore
 {
 }

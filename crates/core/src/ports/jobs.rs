@@ -20,7 +20,7 @@ use crate::users::UserId;
 /// batches under [`crate::limits::STORE_BATCH_ROWS_MAX`].
 #[async_trait]
 pub trait JobStore: Send + Sync {
-    /// Writes wishes. A wish whose (user, kind, key) waits already joins that job; several wishes
+    /// Writes wishes. A wish that names a tenant makes a gate for its lane, if there is none. A wish whose (user, kind, key) waits already joins that job; several wishes
     /// with one key in the same call join each other. Durable when this returns.
     async fn enqueue(
         &self,
@@ -30,7 +30,8 @@ pub trait JobStore: Send + Sync {
 
     /// Moves jobs that have come due from `scheduled` to `pending`, then claims pending ones, best
     /// rank first, none whose key is running. Each claim draws a new `lease_no` and uses an
-    /// attempt. Never more than `total_max`, nor than a lane's `max`.
+    /// attempt. Never more than `total_max`, nor than a lane's `max`. What passes a gate does so by
+    /// [`crate::jobs::plan`].
     async fn claim(&self, request: ClaimRequest, now: Timestamp)
     -> Result<ClaimAnswer, StoreError>;
 
@@ -181,8 +182,11 @@ pub struct LaneDemand {
 #[derive(Debug, Clone, Default)]
 pub struct ClaimAnswer {
     pub jobs: Vec<RunningJob>,
-    /// When the next scheduled job, of whatever lane, comes due; `None` if none is scheduled.
+    /// When the next scheduled job, of whatever lane, comes due, or a rate lets the next one through;
+    /// `None` if nothing of the kind is known.
     pub next_due_at: Option<Timestamp>,
+    /// A lane that was asked for has a gate: what it kept back may pass at any time, unannounced.
+    pub gated: bool,
 }
 
 /// A sign of life for one lease.
@@ -260,6 +264,13 @@ pub struct ListFilter {
     pub kind: Option<KindName>,
     pub key: Option<JobKey>,
     pub state: Option<JobState>,
+    pub key_prefix: Option<String>,
+    /// Made at this time or later.
+    pub created_from: Option<Timestamp>,
+    /// Made before this time.
+    pub created_before: Option<Timestamp>,
+    /// Failed, with this text in the error's code or message, to the letter.
+    pub error: Option<String>,
 }
 
 /// Which part of a list, by descending number.
@@ -278,6 +289,8 @@ pub struct PruneRequest {
     pub cancelled_before: Timestamp,
     pub idempotency_before: Timestamp,
     pub frames_before: Timestamp,
+    /// Buckets that nobody used since are full: see [`crate::jobs::Rate::PER_SECS_MAX`].
+    pub buckets_before: Timestamp,
     pub rows_max: u32,
 }
 

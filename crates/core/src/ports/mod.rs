@@ -4,12 +4,16 @@
 //! adapter runs. All ports are used as `Arc<dyn Port>`.
 
 mod audits;
+mod batches;
 mod bots;
+mod bulk;
 mod bus;
 mod clock;
 mod database;
 mod effects;
 mod error;
+mod executor;
+mod gates;
 mod ingest_stream;
 mod jobs;
 mod keys;
@@ -18,6 +22,9 @@ mod pages;
 mod presence;
 mod random;
 mod recordings;
+mod rooms;
+mod schedules;
+mod tasks;
 mod transcript_cache;
 mod transcripts;
 mod users;
@@ -30,16 +37,24 @@ pub use audits::{
     AuditFilter, AuditStore, ChangeRecurringAnswer, CreateAuditAnswer, CreateRecurringAnswer,
     DueAnswer,
 };
+pub use batches::{AfterAnswer, BatchStore};
 pub use bots::{
     Announced, AnonymiseAnswer, BeatAnswer, BotBeat, BotHappened, BotStore, BotSweep, BotTarget,
     ConfigAnswer, ConfigChange, EventAnswer, MeetingFilter, MeetingPage, MeetingRow, ReserveAnswer,
     RuntimeNote, Seen, SpokenSummary, StopAnswer,
 };
+pub use bulk::{BulkStore, DeleteAnswer, ReprioritiseAnswer};
 pub use bus::{Bus, BusError, BusMessage, BusSubscription, MESSAGE_BYTES_MAX};
 pub use clock::Clock;
 pub use database::{Database, Store};
 pub use effects::EffectStore;
 pub use error::StoreError;
+pub use executor::{
+    Cancelled, Executor, ExecutorCapabilities, ExecutorClash, Executors, ExternalTask, FailureCode,
+    Idempotency, LookedUp, PollSchedule, Polled, Refusal, ResultContent, ResultFile, Submission,
+    Submitted, TaskFailure, TaskRequest, TaskResult, Unclear, Unverified, WebhookDelivery,
+};
+pub use gates::GateStore;
 pub use ingest_stream::{IngestStream, StreamEntry, StreamError, StreamState};
 pub use jobs::{
     CancelAnswer, ClaimAnswer, ClaimRequest, DEPTH_COUNT_MAX, EnqueueAnswer, EnqueueRequest,
@@ -57,6 +72,12 @@ pub use presence::{
 };
 pub use random::Random;
 pub use recordings::{AnnounceAnswer, BeginAnswer, FinishAnswer, RecordingFilter, RecordingStore};
+pub use rooms::{
+    AppendAnswer, CompactAnswer, DocumentError, NewSnapshot, OpenRoomAnswer, RoomCounts,
+    RoomDocuments, RoomStore, RoomTail, StoredRoom,
+};
+pub use schedules::{Fired, ScheduleStore};
+pub use tasks::{AlarmStore, ChangeAnswer, Rearmed, TaskChange, TaskFilter, TaskStore};
 pub use transcript_cache::{CacheError, TranscriptCache};
 pub use transcripts::{
     DeadLetter, LiveMeeting, MessageAnswer, NewDeadLetter, NewMessage, NewShare, Rename, Rewritten,

@@ -60,5 +60,6 @@ fn wish(kind: &str, key: &str, run_at: Timestamp) -> NewJob {
         priority: 0,
         run_at,
         max_attempts: None,
+        tenant: None,
     }
 }

@@ -48,7 +48,7 @@ impl TokenSecret {
 
     /// The whole token, as its owner sends it.
     pub fn reveal(&self, id: TokenId) -> String {
-        format!("{TOKEN_PREFIX}{}_{}", id.get(), hex::encode(self.0))
+        format!("{TOKEN_PREFIX}{}_{}", id.get(), self.to_hex())
     }
 
     /// Takes a token apart. Says nothing about whether it is valid.
@@ -56,9 +56,18 @@ impl TokenSecret {
         let rest = token.strip_prefix(TOKEN_PREFIX).ok_or(InvalidToken)?;
         let (id, secret) = rest.split_once('_').ok_or(InvalidToken)?;
         let id: i64 = id.parse().map_err(|_| InvalidToken)?;
+        Ok((TokenId(id), TokenSecret::from_hex(secret)?))
+    }
+
+    /// As it is spelt within a token.
+    pub(crate) fn to_hex(&self) -> String {
+        hex::encode(self.0)
+    }
+
+    pub(crate) fn from_hex(text: &str) -> Result<Self, InvalidToken> {
         let mut bytes = [0u8; 32];
-        hex::decode_to_slice(secret, &mut bytes).map_err(|_| InvalidToken)?;
-        Ok((TokenId(id), TokenSecret(bytes)))
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| InvalidToken)?;
+        Ok(TokenSecret(bytes))
     }
 }
 

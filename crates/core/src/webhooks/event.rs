@@ -12,7 +12,7 @@ use crate::users::UserId;
 /// The kind that delivers events; its key is the event's id.
 pub const DELIVER_KIND: &str = "webhooks.deliver";
 /// Every type of event there is.
-pub const EVENT_TYPES: [&str; 7] = [
+pub const EVENT_TYPES: [&str; 11] = [
     "meeting.status_change",
     "meeting.completed",
     "bot.failed",
@@ -20,6 +20,10 @@ pub const EVENT_TYPES: [&str; 7] = [
     "recording.ready",
     "audit.completed",
     "audit.failed",
+    "task.completed",
+    "task.failed",
+    "task.cancelled",
+    "alarm.fired",
 ];
 /// The version of the bodies' shape.
 const API_VERSION: &str = "2026-03-01";
@@ -81,6 +85,7 @@ pub fn deliver_wish(event_id: &str, now: Timestamp) -> NewJob {
         priority: 0,
         run_at: now,
         max_attempts: None,
+        tenant: None,
     }
 }
 

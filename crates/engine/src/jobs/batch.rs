@@ -134,7 +134,7 @@ impl<I: Clone + Send + 'static, O: Send + 'static> Batcher<I, O> {
         Batcher { requests }
     }
 
-    async fn submit(&self, items: Vec<I>) -> Result<Vec<O>, StoreError> {
+    pub(crate) async fn submit(&self, items: Vec<I>) -> Result<Vec<O>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(Request { items, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?

@@ -17,6 +17,7 @@ use roundsman_core::ports::{ClaimRequest, Heartbeat, HeartbeatAnswer, LaneDemand
 use roundsman_core::users::Authenticated;
 use tokio::sync::oneshot;
 
+use super::gates::GATED_POLL_EVERY;
 use super::service::{Jobs, asker};
 use crate::{Error, FieldError};
 
@@ -87,6 +88,7 @@ impl Jobs {
                 return Ok(answer.jobs);
             }
             let until_due = answer.next_due_at.map_or(left, |due_at| due_at.since(now));
+            let until_due = if answer.gated { until_due.min(GATED_POLL_EVERY) } else { until_due };
             // Only the waiting may be cut short: a look under way may be claiming.
             tokio::select! {
                 biased;
@@ -179,7 +181,7 @@ impl Jobs {
                 let job = self.job(caller, lease.id).await?;
                 self.deps.metrics.settled(&kind, &job);
                 // A job with the same key may have waited for this one to end.
-                self.deps.wakes.signal([(job.facts().lane(), 1)]);
+                self.deps.wakes.signal([(job.facts().base_lane(), 1)]);
                 Ok(job)
             }
         }

@@ -34,6 +34,7 @@ pub fn periodic_wish(kind: &'static str, now: Timestamp) -> NewJob {
         priority: 0,
         run_at: now,
         max_attempts: None,
+        tenant: None,
     }
 }
 

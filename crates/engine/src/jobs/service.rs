@@ -1,6 +1,6 @@
 //! The job service: what callers outside the process, and other systems inside it, use.
 //!
-//! Invariant: every method takes who is asking and touches only what belongs to them.
+//! Invariant: every method takes who is asking and touches only what belongs to them, but for counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use roundsman_core::failpoint;
 use roundsman_core::jobs::{Job, JobId, JobState, KindCatalog, KindName, Lane, NewJob, RunningJob};
 use roundsman_core::limits::PAGE_ROWS_MAX;
 use roundsman_core::ports::{
-    CancelAnswer, Clock, EnqueueAnswer, EnqueueRequest, Enqueued, IdempotencyKey, ListFilter,
-    ListPage, Random, RetryAnswer, Scope, Store,
+    CancelAnswer, Clock, EnqueueAnswer, EnqueueRequest, Enqueued, IdempotencyKey, KindDepth,
+    ListFilter, ListPage, Random, RetryAnswer, Scope, Store,
 };
 use roundsman_core::users::{Authenticated, UserId};
 use sha2::{Digest, Sha256};
@@ -68,8 +68,18 @@ impl Jobs {
         Jobs { deps: Arc::new(deps), batchers }
     }
 
+    /// How much waits and runs, of all users together: for the operator alone.
+    pub async fn depths(&self) -> Result<Vec<KindDepth>, Error> {
+        Ok(self.deps.store.depths(self.now()).await?)
+    }
+
     pub fn catalog(&self) -> &KindCatalog {
         &self.deps.catalog
+    }
+
+    /// How large a payload may be.
+    pub fn payload_bytes_max(&self) -> usize {
+        self.deps.limits.payload_bytes_max
     }
 
     pub fn now(&self) -> Timestamp {
@@ -136,7 +146,7 @@ impl Jobs {
             RetryAnswer::KeyTaken { by } => Err(Error::KeyTaken { by: by.get() }),
             RetryAnswer::Requeued => {
                 let job = self.job(caller, id).await?;
-                self.deps.wakes.signal([(job.facts().lane(), 1)]);
+                self.deps.wakes.signal([(job.facts().base_lane(), 1)]);
                 Ok(job)
             }
         }
@@ -189,17 +199,17 @@ pub(super) fn asker(caller: &Authenticated) -> Asker {
     }
 }
 
-fn scope(caller: &Authenticated) -> Scope {
+pub(super) fn scope(caller: &Authenticated) -> Scope {
     match caller {
         Authenticated::Admin => Scope::All,
         Authenticated::User { user_id, .. } => Scope::User(*user_id),
     }
 }
 
-fn lanes_of(jobs: &[NewJob]) -> Vec<(Lane, usize)> {
+pub(super) fn lanes_of(jobs: &[NewJob]) -> Vec<(Lane, usize)> {
     let mut lanes: BTreeMap<Lane, usize> = BTreeMap::new();
     for job in jobs {
-        *lanes.entry(job.lane()).or_default() += 1;
+        *lanes.entry(job.base_lane()).or_default() += 1;
     }
     lanes.into_iter().collect()
 }

@@ -1,7 +1,7 @@
 //! A wish for a job as it comes from outside, and how it is checked.
 
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{JobKey, Json, KindCatalog, KindName, NewJob};
+use roundsman_core::jobs::{JobKey, Json, KindCatalog, KindName, NewJob, Tenant};
 use roundsman_core::limits::PRIORITY_MAX;
 use roundsman_core::users::UserId;
 
@@ -18,6 +18,7 @@ pub struct JobWish {
     pub priority: Option<i64>,
     pub run_at: Option<Timestamp>,
     pub max_attempts: Option<i64>,
+    pub tenant: Option<String>,
 }
 
 /// Who asks, as far as checking is concerned.
@@ -84,6 +85,9 @@ impl WishCheck<'_> {
                 .map_err(|e| self.problem("payload", &e))
                 .unwrap_or_else(|()| Json::null()),
         };
+        let tenant = wish
+            .tenant
+            .and_then(|tenant| Tenant::new(&tenant).map_err(|e| self.problem("tenant", &e)).ok());
         let priority = self.priority(wish.priority);
         let asked = self.max_attempts(wish.max_attempts);
         if self.problems.len() > before {
@@ -93,7 +97,7 @@ impl WishCheck<'_> {
         let max_attempts = asked.or(catalog.spec(&kind).max_attempts);
         let run_at = wish.run_at.unwrap_or(now);
         let user_id = asker.user_id;
-        Some(NewJob { user_id, kind, key, payload, priority, run_at, max_attempts })
+        Some(NewJob { user_id, kind, key, payload, priority, run_at, max_attempts, tenant })
     }
 
     fn priority(&mut self, given: Option<i64>) -> i16 {

@@ -164,7 +164,7 @@ pub(super) async fn enqueue(work: &PresenceWork, jobs: Vec<NewJob>) -> Result<()
     let kinds: Vec<_> = jobs.iter().map(|job| job.kind.clone()).collect();
     let mut lanes: BTreeMap<Lane, usize> = BTreeMap::new();
     for job in &jobs {
-        *lanes.entry(job.lane()).or_default() += 1;
+        *lanes.entry(job.base_lane()).or_default() += 1;
     }
     let request = EnqueueRequest { jobs, idempotency: None };
     if let EnqueueAnswer::Stored(jobs) = work.store.enqueue(request, work.clock.now()).await? {

@@ -6,26 +6,34 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
+use roundsman_core::alarms::{Alarm, AlarmName, AlarmWish};
 use roundsman_core::audits::{
     Audit, AuditId, AuditReport, NewAudit, NewRecurring, Recurring, RecurringChange, RecurringId,
 };
 use roundsman_core::bots::{BotRecord, BotStatus, ConnectionId, MeetingId, NewBot, WorkloadId};
 use roundsman_core::effects::{Effects, Frame, LoggedTransition, Violation, WebhookEvent};
-use roundsman_core::jobs::{Job, JobId, LeaseOwner, LeaseRef, RunningJob, Settle, Settled};
+use roundsman_core::jobs::{
+    Batch, BatchId, Gate as JobGate, GateChange, GateName, Job, JobId, KindName, LeaseOwner,
+    LeaseRef, NewBatch, NewJob, OnFailure, RunningJob, Schedule, ScheduleChange, ScheduleId,
+    ScheduleSpec, Settle, Settled,
+};
 use roundsman_core::ports::{
-    AnnounceAnswer, Announced, AnonymiseAnswer, AuditFilter, AuditStore, BeatAnswer, BeginAnswer,
-    BotBeat, BotHappened, BotStore, BotSweep, BotTarget, CancelAnswer, ChangeRecurringAnswer,
-    ClaimAnswer, ClaimRequest, CommitAnswer, ConfigAnswer, ConfigChange, CreateAuditAnswer,
-    CreateRecurringAnswer, Database, DeadLetter, DeliveryEntry, DueAnswer, EffectStore, EndAnswer,
-    EnqueueAnswer, EnqueueRequest, EventAnswer, FinishAnswer, Heartbeat, HeartbeatAnswer,
-    InboxEvent, InboxFilter, JobStore, KeyStore, KindDepth, ListFilter, ListPage, LiveMeeting,
-    MeetingFilter, MeetingPage, MeetingRow, MessageAnswer, NewDeadLetter, NewInboxEvent,
-    NewMessage, NewShare, OpenAnswer, OpenPresence, PresenceCounts, PresenceFilter, PresencePage,
-    PresencePrune, PresenceStore, ProcessStart, PruneReport, PruneRequest, RecordingFilter,
-    RecordingStore, Rename, ReserveAnswer, RetryAnswer, Rewritten, RuntimeNote, Scope, SearchHit,
-    SearchPage, SessionFilter, SettleRequest, SettledSegments, Share, StopAnswer, Store,
-    StoreError, SweepReport, SweepRequest, Transcript, TranscriptPrune, TranscriptStore, UserStore,
-    WebhookStore,
+    AfterAnswer, AlarmStore, AnnounceAnswer, Announced, AnonymiseAnswer, AppendAnswer, AuditFilter,
+    AuditStore, BatchStore, BeatAnswer, BeginAnswer, BotBeat, BotHappened, BotStore, BotSweep,
+    BotTarget, BulkStore, CancelAnswer, ChangeAnswer, ChangeRecurringAnswer, ClaimAnswer,
+    ClaimRequest, CommitAnswer, CompactAnswer, ConfigAnswer, ConfigChange, CreateAuditAnswer,
+    CreateRecurringAnswer, Database, DeadLetter, DeleteAnswer, DeliveryEntry, DueAnswer,
+    EffectStore, EndAnswer, EnqueueAnswer, EnqueueRequest, Enqueued, EventAnswer, FinishAnswer,
+    Fired, GateStore, Heartbeat, HeartbeatAnswer, InboxEvent, InboxFilter, JobStore, KeyStore,
+    KindDepth, ListFilter, ListPage, LiveMeeting, MeetingFilter, MeetingPage, MeetingRow,
+    MessageAnswer, NewDeadLetter, NewInboxEvent, NewMessage, NewShare, NewSnapshot, OpenAnswer,
+    OpenPresence, OpenRoomAnswer, PresenceCounts, PresenceFilter, PresencePage, PresencePrune,
+    PresenceStore, ProcessStart, PruneReport, PruneRequest, Rearmed, RecordingFilter,
+    RecordingStore, Rename, ReprioritiseAnswer, ReserveAnswer, RetryAnswer, Rewritten, RoomCounts,
+    RoomStore, RoomTail, RuntimeNote, ScheduleStore, Scope, SearchHit, SearchPage, SessionFilter,
+    SettleRequest, SettledSegments, Share, StopAnswer, Store, StoreError, StoredRoom, SweepReport,
+    SweepRequest, TaskChange, TaskFilter, TaskStore, Transcript, TranscriptPrune, TranscriptStore,
+    UserStore, WebhookStore,
 };
 use roundsman_core::presence::{
     LookReport, NewPresenceMeeting, PresenceMeeting, PresenceRules, PresenceSession, RoomName,
@@ -33,6 +41,10 @@ use roundsman_core::presence::{
 use roundsman_core::recordings::{
     Announcement, Consent, Media, Recording, RecordingId, RecordingStatus, SpokenSegment,
 };
+use roundsman_core::rooms::{
+    AppendedUpdate, NewUpdate, ProjectId, Room, RoomToken, RoomTokenId, RoomTokenWish, RoomVersion,
+};
+use roundsman_core::tasks::{NewTask, Task, TaskId, TaskLook, TaskStatus};
 use roundsman_core::transcripts::{Line, SearchQuery, SeqRange, SpeakerEvent};
 use roundsman_core::users::{ApiToken, NewToken, NewUser, TokenId, User, UserId};
 use roundsman_core::webhooks::{Delivery, Endpoint, EndpointChange, StoredEvent};
@@ -48,6 +60,8 @@ pub(crate) enum Fault {
     AnswerLost,
     /// The database refuses for good what mentions this text, and does the rest.
     RefusesMentionOf(&'static str),
+    /// Whoever mentions this text meets a mistake in the program; the rest is done.
+    PanicsAtMentionOf(&'static str),
 }
 
 /// A call that is held back after its work was done.
@@ -121,12 +135,18 @@ impl FlakyStore {
     }
 
     fn before(&self, method: &'static str, request: impl Fn() -> String) -> Result<(), StoreError> {
-        let mut state = self.state.lock().unwrap();
-        *state.calls.entry(method).or_default() += 1;
-        match state.faults.get(method) {
+        let fault = {
+            let mut state = self.state.lock().unwrap();
+            *state.calls.entry(method).or_default() += 1;
+            state.faults.get(method).copied()
+        };
+        match fault {
             Some(Fault::Down) => Err(StoreError::Unavailable("a test took it away".into())),
             Some(Fault::RefusesMentionOf(text)) if request().contains(text) => {
                 Err(StoreError::Failed("a test refuses it".into()))
+            }
+            Some(Fault::PanicsAtMentionOf(text)) if request().contains(text) => {
+                panic!("a mistake that a test has made")
             }
             _ => Ok(()),
         }
@@ -333,6 +353,37 @@ delegate! { RecordingStore
     recording_counts() -> Vec<(RecordingStatus, u64)>;
 }
 
+delegate! { GateStore
+    change_gate(name: GateName, change: GateChange, now: Timestamp) -> JobGate;
+    gates(names: Vec<GateName>) -> Vec<JobGate>;
+    all_gates(after: Option<GateName>, rows_max: u32) -> Vec<JobGate>;
+}
+
+delegate! { ScheduleStore
+    create_schedule(user: UserId, spec: ScheduleSpec, now: Timestamp) -> Option<Schedule>;
+    schedule(scope: Scope, id: ScheduleId) -> Option<Schedule>;
+    schedules(scope: Scope, before: Option<ScheduleId>, rows_max: u32) -> Vec<Schedule>;
+    change_schedule(scope: Scope, id: ScheduleId, change: ScheduleChange, now: Timestamp)
+        -> Option<Schedule>;
+    delete_schedule(scope: Scope, id: ScheduleId) -> bool;
+    fire_schedule(id: ScheduleId, guard: LeaseRef, now: Timestamp) -> Fired;
+}
+
+delegate! { BulkStore
+    reprioritise(scope: Scope, id: JobId, priority: i16, now: Timestamp) -> ReprioritiseAnswer;
+    delete_job(scope: Scope, id: JobId) -> DeleteAnswer;
+    dead_counts() -> Vec<(KindName, u64)>;
+    prune_dead(horizons: Vec<(KindName, Timestamp)>, others_before: Timestamp, rows_max: u32) -> u64;
+}
+
+delegate! { BatchStore
+    enqueue_after(wish: NewJob, after: Vec<JobId>, on_failure: OnFailure, now: Timestamp) -> AfterAnswer;
+    waits_for(id: JobId) -> Vec<JobId>;
+    create_batch(batch: NewBatch, now: Timestamp) -> (BatchId, Vec<Enqueued>);
+    batch(scope: Scope, id: BatchId, now: Timestamp) -> Option<Batch>;
+    prune_batches(before: Timestamp, rows_max: u32) -> u64;
+}
+
 delegate! { AuditStore
     create_audit(new: NewAudit, unfinished_max: u32, now: Timestamp) -> CreateAuditAnswer;
     audit(scope: Scope, id: AuditId) -> Option<Audit>;
@@ -354,4 +405,51 @@ delegate! { AuditStore
 
 delegate! { KeyStore
     find_or_create_key(name: &'static str, candidate: Vec<u8>, now: Timestamp) -> Vec<u8>;
+}
+
+delegate! { TaskStore
+    create_tasks(wishes: Vec<NewTask>, now: Timestamp) -> Vec<Task>;
+    task(scope: Scope, id: TaskId) -> Option<Task>;
+    tasks_by_id(ids: Vec<TaskId>) -> Vec<Task>;
+    task_of_result(result_key: String) -> Option<Task>;
+    tasks(scope: Scope, filter: TaskFilter, before: Option<TaskId>, rows_max: u32) -> Vec<Task>;
+    change_task(change: TaskChange, now: Timestamp) -> ChangeAnswer;
+    task_looks(project: ProjectId, rows_max: u32) -> Vec<TaskLook>;
+    tasks_pending(projects: Vec<ProjectId>, count_max: u32) -> Vec<u64>;
+    hint_task(service: String, external_task_id: String, now: Timestamp) -> Option<ProjectId>;
+    rearm_tasks(after: Option<TaskId>, rows_max: u32, now: Timestamp) -> Rearmed;
+    untold_tasks(rows_max: u32) -> Vec<Task>;
+    tell_task(id: TaskId, update: Option<NewUpdate>, now: Timestamp) -> Option<AppendedUpdate>;
+    prune_tasks(before: Timestamp, rows_max: u32) -> u64;
+    task_counts() -> Vec<(TaskStatus, u64)>;
+}
+
+delegate! { AlarmStore
+    set_alarm(wish: AlarmWish, alarms_max: u32, now: Timestamp) -> bool;
+    cancel_alarm(project: ProjectId, name: AlarmName, now: Timestamp) -> bool;
+    alarms(project: ProjectId, rows_max: u32) -> Vec<Alarm>;
+}
+
+delegate! { RoomStore
+    open_room(user: UserId, project: ProjectId, now: Timestamp) -> OpenRoomAnswer;
+    room(project: ProjectId) -> Option<Room>;
+    rooms(scope: Scope, after: Option<ProjectId>, rows_max: u32) -> Vec<Room>;
+    load_room(project: ProjectId) -> Option<StoredRoom>;
+    room_updates(project: ProjectId, after_seq: i64, rows_max: u32) -> Option<RoomTail>;
+    room_heads(projects: Vec<ProjectId>) -> Vec<Option<i64>>;
+    append_updates(updates: Vec<NewUpdate>, now: Timestamp) -> Vec<AppendAnswer>;
+    compact_room(project: ProjectId, snapshot: NewSnapshot, guard: LeaseRef, now: Timestamp)
+        -> CompactAnswer;
+    stale_rooms(before: Timestamp, after: Option<ProjectId>, rows_max: u32) -> Vec<ProjectId>;
+    keep_version(project: ProjectId, version: RoomVersion) -> bool;
+    room_versions(project: ProjectId, before: Option<i64>, rows_max: u32) -> Vec<RoomVersion>;
+    room_version(project: ProjectId, seq: i64) -> Option<RoomVersion>;
+    create_room_token(wish: RoomTokenWish, now: Timestamp) -> Option<RoomToken>;
+    room_token(id: RoomTokenId) -> Option<RoomToken>;
+    room_tokens(project: ProjectId, now: Timestamp, rows_max: u32) -> Vec<RoomToken>;
+    extend_room_token(project: ProjectId, id: RoomTokenId, expires_at: Timestamp)
+        -> Option<RoomToken>;
+    revoke_room_token(project: ProjectId, id: RoomTokenId, now: Timestamp) -> bool;
+    prune_rooms(tokens_before: Timestamp, versions_max: u32, rows_max: u32) -> u64;
+    room_counts() -> RoomCounts;
 }

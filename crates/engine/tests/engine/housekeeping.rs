@@ -12,6 +12,7 @@ use crate::flaky::Fault;
 use crate::support::{RENDER, World, done, json, scripted, secs, spec, until_running};
 
 const OPTIONS: Housekeeping = Housekeeping {
+    failed_of_kinds: Vec::new(),
     every: std::time::Duration::from_secs(1000),
     rows_max: 100,
     completed_for: std::time::Duration::from_secs(100),

@@ -236,6 +236,7 @@ impl World {
             priority: 0,
             run_at: self.clock.now(),
             max_attempts: Some(3),
+            tenant: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use url::{Position, Url};
 
 use super::{Route, Tls};
+use crate::egress::Target;
 
 /// A URL, as a call needs it.
 #[derive(Debug, Clone)]
@@ -32,5 +33,16 @@ impl Place {
             host: url[Position::BeforeHost..Position::AfterPort].to_owned(),
             target: url[Position::BeforePath..Position::AfterQuery].to_owned(),
         })
+    }
+
+    /// Where a checked address leads: to what was checked, and nowhere else.
+    pub(crate) fn pinned(target: Target, tls: &Tls) -> Self {
+        let Target { url, name, addresses } = target;
+        let tls = (url.scheme() == "https").then(|| tls.clone());
+        Place {
+            route: Route::Pinned { addresses, name, tls },
+            host: url[Position::BeforeHost..Position::AfterPort].to_owned(),
+            target: url[Position::BeforePath..Position::AfterQuery].to_owned(),
+        }
     }
 }

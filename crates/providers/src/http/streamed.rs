@@ -29,6 +29,8 @@ pub(crate) struct StreamedCall {
     pub(crate) method: Method,
     pub(crate) place: Place,
     pub(crate) headers: Vec<(&'static str, HeaderValue)>,
+    /// Those whose names are known only to the configuration.
+    pub(crate) extra: HeaderMap,
     pub(crate) body: FileBody,
 }
 
@@ -138,12 +140,15 @@ pub(crate) async fn begin(call: StreamedCall, within: Duration) -> Result<Exchan
 }
 
 fn request(call: StreamedCall) -> Result<Request<FileBody>, hyper::http::Error> {
-    let StreamedCall { method, place, headers, body } = call;
+    let StreamedCall { method, place, headers, extra, body } = call;
     let has_body = matches!(method, Method::PUT | Method::POST);
     let mut builder = Request::builder().method(method).uri(place.target);
     builder =
         builder.header(HOST, place.host).header(USER_AGENT, AGENT).header(CONNECTION, "close");
     for (name, value) in headers {
+        builder = builder.header(name, value);
+    }
+    for (name, value) in &extra {
         builder = builder.header(name, value);
     }
     if has_body {

@@ -19,6 +19,7 @@ use std::io;
 
 use roundsman_core::ports::MediaError;
 
+pub(crate) use fetch::Source;
 pub use fetch::{FetchLimits, HttpMediaFetcher};
 pub use folder::FolderMediaStore;
 pub use s3::{InvalidS3Options, S3Bucket, S3MediaStore, S3Options};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hyper::Method;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderMap, HeaderValue};
 use roundsman_core::ports::{MediaError, Transcriber};
 use roundsman_core::recordings::HeardSegment;
 use secrecy::{ExposeSecret, SecretString};
@@ -101,6 +101,7 @@ impl HttpTranscriber {
             method: Method::POST,
             place: self.place.clone(),
             headers: self.headers()?,
+            extra: HeaderMap::new(),
             body: self.body(audio).await?,
         };
         let mut answer =

@@ -25,6 +25,7 @@ the **environment**, the **file**, the **default**. The file is the one that `--
   value; one line end at its end is dropped.
 - Secrets are shown as `<set>`, and URLs without their password.
 - Durations may have a fraction. Relative paths start at the working directory.
+- Outside generators stand in sections `[executors.NAME]` beside these; see [executors.md](executors.md).
 - Everything is checked at start, also between settings; all problems are reported at once.
 ";
 

@@ -11,6 +11,7 @@ use toml::Value;
 
 use super::Inputs;
 use super::env::{self, Environment};
+use super::executors::{self, Executors};
 use super::file::{self, Entry};
 use super::problem::Problems;
 use super::redact;
@@ -38,6 +39,8 @@ pub(super) struct Setting {
 #[derive(Debug)]
 pub(crate) struct Settings {
     settings: Vec<Setting>,
+    /// Beside them, because their names are the operator's.
+    pub(super) executors: Executors,
 }
 
 /// The effective settings and what was wrong on the way to them.
@@ -58,7 +61,10 @@ impl Settings {
             value: key.default.clone(),
             source: Source::Default,
         };
-        Settings { settings: schema().keys().map(default).collect() }
+        Settings {
+            settings: schema().keys().map(default).collect(),
+            executors: Executors::default(),
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Setting> {
@@ -129,6 +135,10 @@ impl Merge {
 
     fn apply_entry(&mut self, path: &Path, entry: Entry) {
         let source = Source::File { path: path.to_owned(), line: entry.line };
+        if entry.section.as_deref() == Some(executors::SECTION) {
+            let (executors, from) = (&mut self.settings.executors, source.to_string());
+            return executors.add(&entry.key, entry.value, &from, &mut self.problems);
+        }
         let section = entry.section.as_deref().and_then(|name| schema().section(name));
         let Some(key) = section.and_then(|s| s.keys.iter().find(|key| key.name == entry.key))
         else {
@@ -166,6 +176,10 @@ impl Merge {
                 }
                 Some(key) => self.apply_secret_file(key, name, Path::new(text), environment),
                 None => {
+                    let executors = &mut self.settings.executors;
+                    if executors.add_variable(name, environment, &mut self.problems) {
+                        continue;
+                    }
                     let advice = unknown::variable(name, known.keys().map(String::as_str));
                     self.problems.add(format!("environment {name}: {advice}"));
                 }

@@ -34,6 +34,11 @@ impl<'a> Reader<'a> {
         self.allowed
     }
 
+    /// Outside generators, which are no settings.
+    pub(super) fn executors(&self) -> super::executors::Executors {
+        self.settings.executors.clone()
+    }
+
     /// A whole number within `range`.
     pub(super) fn number<T>(&mut self, path: &'static str, range: RangeInclusive<T>) -> T
     where

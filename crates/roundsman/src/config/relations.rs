@@ -16,6 +16,9 @@ pub(super) fn check(
     purpose: Purpose,
     problems: &mut Problems,
 ) {
+    if purpose == Purpose::Serving {
+        config.executors.check(problems);
+    }
     let jobs = &config.jobs;
     let mut require = |holds: bool, first: &str, second: &str, fix: &str| {
         if !holds && !problems.is_spoiled(first) && !problems.is_spoiled(second) {
@@ -71,19 +74,24 @@ pub(super) fn check(
         "name the image that is to be run",
     );
     if purpose == Purpose::Serving && !config.server.is_local() {
-        let fix = match config.admin.token_bytes() {
-            0 => Some(
-                "others can reach this address, so set ROUNDSMAN_ADMIN_TOKEN (for example \
-                       to the output of `openssl rand -hex 32`) or listen on 127.0.0.1"
-                    .to_owned(),
-            ),
-            1..ADMIN_TOKEN_BYTES_MIN => Some(format!(
-                "others can reach this address, so use a token of at least \
-                 {ADMIN_TOKEN_BYTES_MIN} characters, or listen on 127.0.0.1"
-            )),
-            _ => None,
-        };
+        let fix = weak_admin_token(config.admin.token_bytes());
         require(fix.is_none(), "server.listen", "admin.token", &fix.unwrap_or_default());
+    }
+}
+
+/// What to do about an admin token of so many bytes when others can reach the server.
+fn weak_admin_token(bytes: usize) -> Option<String> {
+    match bytes {
+        0 => Some(
+            "others can reach this address, so set ROUNDSMAN_ADMIN_TOKEN (for example to the \
+             output of `openssl rand -hex 32`) or listen on 127.0.0.1"
+                .to_owned(),
+        ),
+        1..ADMIN_TOKEN_BYTES_MIN => Some(format!(
+            "others can reach this address, so use a token of at least {ADMIN_TOKEN_BYTES_MIN} \
+             characters, or listen on 127.0.0.1"
+        )),
+        _ => None,
     }
 }
 

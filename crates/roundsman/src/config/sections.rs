@@ -5,13 +5,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roundsman_core::jobs::KindName;
 use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::audits::Audits;
 use super::bots::{Bots, Egress, Launcher, Webhooks};
+use super::executors::Executors;
 use super::presence::{Daily, Presence, Recordings, Transcriber};
 use super::reader::Reader;
+use super::rooms::Rooms;
+use super::tasks::Tasks;
 use super::transcripts::{Live, Transcripts};
 
 /// The file name of the embedded database in the data folder.
@@ -50,8 +54,11 @@ pub(crate) struct Config {
     pub(crate) daily: Daily,
     pub(crate) presence: Presence,
     pub(crate) recordings: Recordings,
+    pub(crate) rooms: Rooms,
     pub(crate) transcriber: Transcriber,
     pub(crate) audits: Audits,
+    pub(crate) tasks: Tasks,
+    pub(crate) executors: Executors,
     /// From `ROUNDSMAN_FAILPOINTS`; for tests, and no setting.
     pub(crate) failpoints: Option<String>,
 }
@@ -143,6 +150,7 @@ pub(crate) struct Jobs {
     pub(crate) idempotency: Duration,
     pub(crate) retention_completed: Duration,
     pub(crate) retention_failed: Duration,
+    pub(crate) retention_failed_kinds: Vec<(KindName, Duration)>,
     pub(crate) retention_cancelled: Duration,
     pub(crate) prune: Duration,
     pub(crate) prune_rows_max: usize,
@@ -205,8 +213,11 @@ impl Config {
             daily: Daily::read(reader),
             presence: Presence::read(reader),
             recordings: Recordings::read(reader),
+            rooms: Rooms::read(reader),
             transcriber: Transcriber::read(reader),
             audits: Audits::read(reader),
+            tasks: Tasks::read(reader),
+            executors: reader.executors(),
             failpoints,
         }
     }
@@ -287,12 +298,22 @@ impl Jobs {
                 .duration("jobs.retention_completed_hours", secs(0)..=hours(87_600)),
             retention_failed: reader
                 .duration("jobs.retention_failed_hours", secs(0)..=hours(87_600)),
+            retention_failed_kinds: reader.texts("jobs.retention_failed_kinds", kept_for),
             retention_cancelled: reader
                 .duration("jobs.retention_cancelled_hours", secs(0)..=hours(87_600)),
             prune: reader.duration("jobs.prune_secs", ms(100)..=hours(24)),
             prune_rows_max: reader.number("jobs.prune_rows_max", 1..=100_000),
         }
     }
+}
+
+/// A kind and how long its failed jobs are kept.
+fn kept_for(text: &str) -> Result<(KindName, Duration), String> {
+    let fix = || "write a kind and hours, such as reports.render=720".to_owned();
+    let (kind, kept) = text.split_once('=').ok_or_else(fix)?;
+    let kind = KindName::new(kind.trim()).map_err(|_| fix())?;
+    let kept = kept.trim().parse().ok().filter(|kept| *kept <= 87_600).ok_or_else(fix)?;
+    Ok((kind, hours(kept)))
 }
 
 impl Roles {

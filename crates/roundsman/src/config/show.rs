@@ -25,6 +25,11 @@ impl Settings {
             }
             writeln!(text, "{line:width$}  # {source}").expect("writing to a string cannot fail");
         }
+        let executors = self.executors.shown();
+        if !executors.is_empty() {
+            let table = toml::Table::from_iter([("executors".to_owned(), Value::Table(executors))]);
+            writeln!(text, "\n{table}").expect("writing to a string cannot fail");
+        }
         text
     }
 
@@ -38,6 +43,10 @@ impl Settings {
                 "from": setting.source.to_string(),
             });
         }
+        let executors = self.executors.shown();
+        if !executors.is_empty() {
+            sections.insert("executors".to_owned(), json_from(&Value::Table(executors)));
+        }
         serde_json::Value::Object(sections)
     }
 }
@@ -49,7 +58,11 @@ fn json_from(value: &Value) -> serde_json::Value {
         Value::Float(number) => json!(number),
         Value::Boolean(flag) => json!(flag),
         Value::Array(items) => items.iter().map(json_from).collect(),
+        Value::Table(table) => {
+            let members = table.iter().map(|(name, value)| (name.clone(), json_from(value)));
+            serde_json::Value::Object(members.collect())
+        }
         // No setting has such a type.
-        Value::Datetime(_) | Value::Table(_) => json!(value.to_string()),
+        Value::Datetime(_) => json!(value.to_string()),
     }
 }

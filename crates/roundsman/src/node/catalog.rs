@@ -3,9 +3,10 @@
 use roundsman_core::jobs::{KindCatalog, KindName, KindSpec, RetryPolicy};
 use roundsman_engine::audits::audit_specs;
 use roundsman_engine::bots::bot_specs;
-use roundsman_engine::jobs::prune_spec;
+use roundsman_engine::jobs::{prune_spec, schedule_spec};
 use roundsman_engine::presence::presence_specs;
 use roundsman_engine::recordings::recording_specs;
+use roundsman_engine::rooms::room_specs;
 use roundsman_engine::transcripts::transcript_specs;
 use roundsman_engine::webhooks::webhook_specs;
 
@@ -22,12 +23,14 @@ pub(crate) fn catalog(config: &Config) -> KindCatalog {
         retry: RetryPolicy { base: jobs.backoff_base, cap: jobs.backoff_cap },
         ..KindSpec::new(name)
     };
-    let mut specs = vec![prune_spec()];
+    let mut specs = vec![prune_spec(), schedule_spec()];
     specs.extend(bot_specs(config.bots.launches_at_once_max));
     specs.extend(webhook_specs());
     specs.extend(transcript_specs());
     specs.extend(presence_specs(&super::presence::limits(config)));
     specs.extend(recording_specs(config.recordings.process_at_once_max));
     specs.extend(audit_specs(&super::audits::settings(config)));
+    specs.extend(super::tasks::specs(config));
+    specs.extend(room_specs());
     specs.into_iter().fold(KindCatalog::new(defaults), KindCatalog::with)
 }

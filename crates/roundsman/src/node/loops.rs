@@ -22,6 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How often files are looked for that somebody has left of recordings.
 const TIDY_EVERY: Duration = Duration::from_secs(10);
+/// How often tokens and versions of rooms are looked for that are no longer needed.
+const ROOMS_PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// How often it is looked whether an alarm of a room was lost.
+const ROOMS_REARM_EVERY: Duration = Duration::from_secs(60);
 /// A loop counts as one that comes round this often at most: a round that waits once for something
 /// that is away, such as Redis, is no sign that it is stuck.
 const WELL_WITHIN_MIN: Duration = Duration::from_secs(5);
@@ -36,6 +40,8 @@ impl Node {
         self.spawn_depths(config.metrics.sample, stop);
         self.spawn_frames(stop);
         self.spawn_tidy(stop);
+        self.spawn_rooms(config, stop);
+        self.spawn_task_counts(config.metrics.sample, stop);
         self.tasks.spawn(self.intake.clone().run(self.health.clone(), stop.clone()));
         if config.server.roles.has(Role::Scheduler) {
             self.spawn_sweeper(config.jobs.sweep, stop);
@@ -76,6 +82,7 @@ impl Node {
             metrics.loops(&health.report());
             let now = clock.now();
             metrics.depths(&store.depths(now).await?, now);
+            metrics.dead_kept(&store.dead_counts().await?);
             Ok(())
         }));
     }
@@ -94,6 +101,30 @@ impl Node {
         let recordings = self.recordings.clone();
         let beat = Beat::new("recordings.tidy", TIDY_EVERY, self, stop);
         self.tasks.spawn(beat.run(async move || recordings.tidy().await));
+    }
+
+    fn spawn_task_counts(&self, every: Duration, stop: &CancellationToken) {
+        let tasks = self.task_service.clone();
+        let beat = Beat::new("tasks.count", every, self, stop);
+        self.tasks.spawn(beat.run(async move || tasks.count().await));
+    }
+
+    /// Compares documents in memory with the database and, where housekeeping is done, deletes what of
+    /// rooms is no longer needed.
+    fn spawn_rooms(&self, config: &Config, stop: &CancellationToken) {
+        let rooms = self.rooms.clone();
+        let beat = Beat::new("rooms.look", config.rooms.look, self, stop);
+        self.tasks.spawn(beat.run(async move || rooms.look().await));
+        if !config.server.roles.has(Role::Scheduler) {
+            return;
+        }
+        let rooms = self.rooms.clone();
+        let rows_max = u32::try_from(config.jobs.prune_rows_max).unwrap_or(u32::MAX);
+        let beat = Beat::new("rooms.prune", ROOMS_PRUNE_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || rooms.prune(rows_max).await.map(|_| ())));
+        let rooms = self.rooms.clone();
+        let beat = Beat::new("rooms.rearm", ROOMS_REARM_EVERY, self, stop);
+        self.tasks.spawn(beat.run(async move || rooms.rearm().await.map(|_| ())));
     }
 
     fn spawn_usage(&self, stop: &CancellationToken) {

@@ -7,12 +7,15 @@ mod audits;
 mod bots;
 mod bus;
 mod catalog;
+mod executors;
 mod failpoints;
 mod launcher;
 mod loops;
 mod presence;
 mod recordings;
+mod rooms;
 mod store;
+mod tasks;
 mod transcripts;
 
 use std::sync::Arc;
@@ -21,17 +24,21 @@ use anyhow::Context;
 use roundsman_core::daily::WebhookSecret;
 use roundsman_core::jobs::{KindCatalog, LeaseOwner, Role as JobRole, WorkerName};
 use roundsman_core::ports::{Clock, Database, EnqueueRequest, JobStore, Random, Store};
+use roundsman_engine::alarms::Alarms;
 use roundsman_engine::audits::{Audits, audit_wishes};
 use roundsman_engine::bots::Bots;
 use roundsman_engine::clock::DatabaseClock;
 use roundsman_engine::health::Health;
 use roundsman_engine::jobs::{
-    HandlerRegistry, Housekeeping, JobLimits, Jobs, JobsDeps, Worker, WorkerDeps, WorkerOptions,
+    HandlerRegistry, Housekeeping, JobLimits, Jobs, JobsDeps, ScheduleKeeper, Worker, WorkerDeps,
+    WorkerOptions,
 };
 use roundsman_engine::metrics::Metrics;
 use roundsman_engine::presence::{Intake, Presence};
 use roundsman_engine::random::OsRandom;
 use roundsman_engine::recordings::Recordings;
+use roundsman_engine::rooms::Rooms;
+use roundsman_engine::tasks::Tasks;
 use roundsman_engine::transcripts::{Transcripts, transcript_wishes};
 use roundsman_engine::users::{AdminToken, Authenticator, AuthenticatorOptions, Users};
 use roundsman_engine::wake::Wakes;
@@ -65,6 +72,9 @@ pub(crate) struct Node {
     pub(crate) presence: Presence,
     pub(crate) recordings: Recordings,
     pub(crate) audits: Audits,
+    pub(crate) rooms: Rooms,
+    pub(crate) task_service: Tasks,
+    pub(crate) alarms: Alarms,
     pub(crate) intake: Arc<Intake>,
     /// What Daily signs its events with; none closes their route.
     pub(crate) daily_secrets: Arc<[WebhookSecret]>,
@@ -80,6 +90,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Opens the database, announces this process and makes all parts. Nothing runs yet.
+    #[expect(clippy::too_many_lines, reason = "a line or two for each part, in their order")]
     pub(crate) async fn build(config: &Config, stop: &CancellationToken) -> anyhow::Result<Node> {
         failpoints::install(config.failpoints.as_deref())?;
         let tasks = TaskTracker::new();
@@ -94,7 +105,6 @@ impl Node {
         let wakes = bus.wakes();
         let admin = admin_token::load_or_make(config, random.as_ref())?;
         let authenticator = authenticator(config, admin.token, &store, &clock);
-        let users = Users::new(store.clone(), clock.clone(), random.clone(), authenticator.clone());
         let parts = bots::Parts {
             config,
             store: &store,
@@ -107,20 +117,24 @@ impl Node {
         };
         let jobs = jobs(&parts, catalog);
         let keys = bots::Keys::load(&parts).await?;
-        let said =
-            transcripts::NodeTranscripts::build(&parts, &name, keys.meeting.clone(), stop).await?;
+        let meeting_keys = keys.meeting.clone();
+        let said = transcripts::NodeTranscripts::build(&parts, &name, meeting_keys, stop).await?;
         let node_bots = bots::NodeBots::build(&parts, &keys, &said.service)?;
         let rooms = presence::NodePresence::build(&parts, &said.service)?;
         let heard = recordings::NodeRecordings::build(&parts, &said.service, rooms.recordings)?;
         let audited = audits::NodeAudits::build(&parts)?;
+        let shared = rooms::NodeRooms::build(&parts, &authenticator);
+        let made = tasks::NodeTasks::build(&parts, &shared.rooms).await?;
         let health = Health::new(clock.clone());
         let owner = announce(store.as_ref(), clock.as_ref(), random.as_ref()).await?;
-        let own = handlers(config, &store, &clock, &random, &metrics);
-        let others = node_bots.handlers.into_iter().chain([said.handler]);
-        let others = others.chain(rooms.handlers).chain(heard.handlers).chain(audited.handlers);
-        let deps = worker_deps(&parts, &health, others.fold(own, HandlerRegistry::with));
+        let others = node_bots.handlers.into_iter().chain([said.handler]).chain(rooms.handlers);
+        let others = others.chain(heard.handlers).chain(audited.handlers).chain(shared.handlers);
+        let others = others.chain(made.handlers);
+        let deps =
+            worker_deps(&parts, &health, others.fold(handlers(&parts), HandlerRegistry::with));
         let worker = Arc::new(Worker::new(deps, worker_options(config, &name, owner)));
         Ok(Node {
+            users: Users::new(store.clone(), clock.clone(), random.clone(), authenticator.clone()),
             store,
             clock,
             random,
@@ -128,7 +142,6 @@ impl Node {
             metrics,
             health,
             jobs,
-            users,
             authenticator,
             bots: node_bots.bots,
             webhooks: node_bots.webhooks,
@@ -136,6 +149,9 @@ impl Node {
             presence: rooms.presence,
             recordings: heard.recordings,
             audits: audited.audits,
+            rooms: shared.rooms,
+            task_service: made.tasks,
+            alarms: made.alarms,
             intake: rooms.intake,
             daily_secrets: rooms.secrets,
             streams: said.streams,
@@ -160,6 +176,7 @@ impl Node {
         jobs.extend(presence::NodePresence::wishes(config, now));
         jobs.extend(recordings::NodeRecordings::wishes(config, now));
         jobs.extend(audit_wishes(now));
+        jobs.extend(tasks::NodeTasks::wishes(now));
         let request = EnqueueRequest { jobs, idempotency: None };
         JobStore::enqueue(self.store.as_ref(), request, now).await?;
         Ok(())
@@ -188,24 +205,24 @@ fn authenticator(
     Authenticator::new(store.clone(), clock.clone(), options)
 }
 
-fn handlers(
-    config: &Config,
-    store: &Arc<dyn Store>,
-    clock: &Arc<DatabaseClock>,
-    random: &Arc<dyn Random>,
-    metrics: &Metrics,
-) -> HandlerRegistry {
+fn handlers(parts: &bots::Parts<'_>) -> HandlerRegistry {
+    let bots::Parts { config, store, clock, random, metrics, wakes, .. } = parts;
     let housekeeping = Housekeeping {
         every: config.jobs.prune,
         rows_max: u32::try_from(config.jobs.prune_rows_max).unwrap_or(u32::MAX),
         completed_for: config.jobs.retention_completed,
         failed_for: config.jobs.retention_failed,
+        failed_of_kinds: config.jobs.retention_failed_kinds.clone(),
         cancelled_for: config.jobs.retention_cancelled,
         idempotency_for: config.jobs.idempotency,
         frames_for: FRAMES_KEPT,
     };
-    let prune = housekeeping.handler(store.clone(), clock.clone(), random.clone(), metrics.clone());
-    HandlerRegistry::default().with(prune)
+    let (store, clock) = (Arc::clone(store), clock.clone());
+    let metrics = Metrics::clone(metrics);
+    let prune =
+        housekeeping.handler(store.clone(), clock.clone(), Arc::clone(random), metrics.clone());
+    let keeper = ScheduleKeeper { store, clock, wakes: Wakes::clone(wakes), metrics };
+    HandlerRegistry::default().with(prune).with(Arc::new(keeper))
 }
 
 fn jobs(parts: &bots::Parts<'_>, catalog: Arc<KindCatalog>) -> Jobs {

@@ -75,7 +75,7 @@ fn options(config: &Config) -> RecordingOptions {
     }
 }
 
-fn media(parts: &Parts<'_>) -> anyhow::Result<Arc<dyn MediaStore>> {
+pub(super) fn media(parts: &Parts<'_>) -> anyhow::Result<Arc<dyn MediaStore>> {
     let settings = &parts.config.recordings;
     let (bucket, prefix) = match &settings.media {
         MediaPlace::Data => {

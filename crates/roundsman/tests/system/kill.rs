@@ -22,6 +22,7 @@ use roundsman_testkit::{SeededRandom, env};
 
 use crate::bots;
 use crate::load::{self, Ledger, Plan};
+use crate::orders;
 use crate::site::{Backend, Node, READY_MAX, SOON, Site, Stopwatch};
 use crate::transcripts;
 
@@ -38,8 +39,18 @@ const DEATH_SEEN_WITHIN: Duration = Duration::from_secs(10);
 /// `bots::restart`, and what transcripts come by in `transcripts::kill`, where there are some.
 const NOT_REACHED_YET: [&str; 1] = ["store.commit_effects"];
 
-/// Places that a server comes by only if a provider of rooms is configured.
-const OF_ROOMS: [&str; 3] = ["recordings.", "store.presence_", "store.recording_"];
+/// Places that a server comes by only if a provider of rooms is configured, or if there are documents,
+/// tasks and alarms: those of tasks are killed at in `tasks::kill`.
+const OF_ROOMS: [&str; 8] = [
+    "recordings.",
+    "rooms.",
+    "store.alarm_",
+    "store.presence_",
+    "store.recording_",
+    "store.room_",
+    "store.task_",
+    "tasks.",
+];
 
 /// Places that a start or an end comes by once.
 const ONCE: [&str; 4] =
@@ -209,6 +220,7 @@ fn places_of(backend: Backend) -> Vec<&'static str> {
         !place.starts_with(elsewhere)
             && !NOT_REACHED_YET.contains(place)
             && !OF_ROOMS.iter().any(|prefix| place.starts_with(prefix))
+            && !orders::PLACES.contains(place)
             && !of_bots(place)
             && !of_transcripts(place)
     };

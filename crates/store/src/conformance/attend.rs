@@ -266,8 +266,11 @@ pub(super) async fn lose_leases(fx: &Fixture) {
 
 /// The jobs of a kind for one meeting, in whatever state.
 pub(super) async fn jobs_of(fx: &Fixture, kind_name: &str, id: MeetingId) -> Vec<Job> {
-    let filter =
-        ListFilter { kind: Some(kind(kind_name)), key: Some(key(&id.to_string())), state: None };
+    let filter = ListFilter {
+        kind: Some(kind(kind_name)),
+        key: Some(key(&id.to_string())),
+        ..ListFilter::default()
+    };
     fx.list(Scope::All, filter).await
 }
 

@@ -159,6 +159,7 @@ pub async fn what_it_ended_as_survives_the_job(fx: &Arc<Fixture>) {
         failed_before: fx.now(),
         cancelled_before: fx.now(),
         idempotency_before: fx.now(),
+        buckets_before: fx.now(),
         frames_before: fx.now(),
         rows_max: 100,
     };

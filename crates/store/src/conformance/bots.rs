@@ -190,7 +190,11 @@ pub async fn a_refused_connection_may_be_used_later(fx: &Arc<Fixture>) {
 
 /// One such job waits, is due now and belongs to the system.
 async fn assert_due_for_the_system(fx: &Fixture, kind_name: &str, key_text: &str) {
-    let filter = ListFilter { kind: Some(kind(kind_name)), key: Some(key(key_text)), state: None };
+    let filter = ListFilter {
+        kind: Some(kind(kind_name)),
+        key: Some(key(key_text)),
+        ..ListFilter::default()
+    };
     let jobs: Vec<Job> = fx.list(Scope::All, filter).await;
     assert_eq!(jobs.len(), 1, "{kind_name} {key_text}");
     assert_eq!(jobs[0].state(fx.now()), JobState::Pending);

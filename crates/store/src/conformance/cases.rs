@@ -7,115 +7,80 @@ macro_rules! for_each_conformance_case {
     ($($callback:tt)*) => {
         $($callback)*! {
             enqueue {
-                a_wish_becomes_a_waiting_job
-                a_wish_for_later_waits_for_its_time
-                numbers_grow_in_the_order_of_the_batch
-                an_empty_request_is_stored
-                the_largest_batch_is_stored_whole
-                many_callers_at_once_lose_nothing
-                odd_json_comes_back_as_it_was_given
-                a_large_payload_comes_back_whole
-                names_of_every_script_stay_apart
-                the_ends_of_every_range_can_be_stored
+                a_wish_becomes_a_waiting_job a_wish_for_later_waits_for_its_time
+                numbers_grow_in_the_order_of_the_batch an_empty_request_is_stored
+                the_largest_batch_is_stored_whole many_callers_at_once_lose_nothing
+                odd_json_comes_back_as_it_was_given a_large_payload_comes_back_whole
+                names_of_every_script_stay_apart the_ends_of_every_range_can_be_stored
             }
             coalesce {
                 a_second_trigger_joins_the_waiting_job
                 an_earlier_trigger_makes_a_scheduled_job_due
                 a_trigger_of_higher_priority_moves_the_job_ahead
-                wishes_of_one_batch_join_each_other
-                jobs_without_a_key_never_join
-                keys_are_apart_per_user_and_kind
-                a_trigger_while_running_leaves_exactly_one_more
-                a_finished_job_attracts_no_triggers
-                a_trigger_cannot_shorten_a_backoff
+                wishes_of_one_batch_join_each_other jobs_without_a_key_never_join
+                keys_are_apart_per_user_and_kind a_trigger_while_running_leaves_exactly_one_more
+                a_finished_job_attracts_no_triggers a_trigger_cannot_shorten_a_backoff
                 many_triggers_at_once_leave_one_waiting_job
-                batches_in_any_order_of_keys_do_not_deadlock
-                appended_payloads_are_bounded
+                batches_in_any_order_of_keys_do_not_deadlock appended_payloads_are_bounded
             }
             claim {
-                a_claim_hands_out_a_lease
-                every_claim_uses_an_attempt_and_a_new_number
-                limits_of_lane_and_total_are_kept
-                the_best_rank_goes_first
-                age_overtakes_priority
-                only_the_lanes_asked_for_are_claimed
-                a_running_key_is_skipped_and_blocks_nobody
-                a_claim_says_when_the_next_job_comes_due
-                sixty_four_claimers_share_a_thousand_jobs
+                a_claim_hands_out_a_lease every_claim_uses_an_attempt_and_a_new_number
+                limits_of_lane_and_total_are_kept the_best_rank_goes_first age_overtakes_priority
+                only_the_lanes_asked_for_are_claimed a_running_key_is_skipped_and_blocks_nobody
+                a_claim_says_when_the_next_job_comes_due sixty_four_claimers_share_a_thousand_jobs
                 claimers_at_once_never_share_a_key
             }
             lease {
-                a_heartbeat_extends_the_lease
-                progress_is_kept_until_it_is_replaced
-                a_late_heartbeat_that_finds_its_lease_has_won
-                a_heartbeat_learns_of_a_cancel
+                a_heartbeat_extends_the_lease progress_is_kept_until_it_is_replaced
+                a_late_heartbeat_that_finds_its_lease_has_won a_heartbeat_learns_of_a_cancel
                 a_batch_answers_in_order_whatever_its_neighbours
                 after_a_rescue_the_old_holder_changes_nothing
-                a_lease_that_never_was_changes_nothing
-                of_many_endings_of_one_run_one_lands
+                a_lease_that_never_was_changes_nothing of_many_endings_of_one_run_one_lands
                 the_same_lease_twice_in_a_batch_lands_once
             }
             settle {
                 every_outcome_is_settled_by_the_rules
                 every_outcome_of_a_later_attempt_is_settled_by_the_rules
                 a_job_that_returns_folds_into_the_one_that_waits
-                a_poison_job_under_steady_triggers_stops
-                a_job_without_a_limit_is_never_given_up
-                running_again_keeps_the_job
-                handing_back_gives_the_attempt_back
+                a_poison_job_under_steady_triggers_stops a_job_without_a_limit_is_never_given_up
+                running_again_keeps_the_job handing_back_gives_the_attempt_back
                 a_batch_of_mixed_outcomes_is_answered_in_order
-                errors_are_kept_as_they_were_reported
-                a_run_may_trigger_its_own_key
+                errors_are_kept_as_they_were_reported a_run_may_trigger_its_own_key
             }
             sweep {
-                a_silent_holder_loses_its_job_by_the_rules
-                a_lease_ends_when_it_says
-                a_heartbeat_moves_the_end_of_the_lease
-                a_deadline_ends_a_run_that_heartbeats
-                a_job_that_kills_its_workers_stops
-                a_rescued_job_folds_into_the_one_that_waits
+                a_silent_holder_loses_its_job_by_the_rules a_lease_ends_when_it_says
+                a_heartbeat_moves_the_end_of_the_lease a_deadline_ends_a_run_that_heartbeats
+                a_job_that_kills_its_workers_stops a_rescued_job_folds_into_the_one_that_waits
                 an_outside_worker_gets_one_full_lease_after_an_outage
-                the_grace_is_no_longer_than_one_lease
-                a_sweep_takes_no_more_than_it_may
+                the_grace_is_no_longer_than_one_lease a_sweep_takes_no_more_than_it_may
                 only_the_silent_ones_are_taken
             }
             by_hand {
-                a_waiting_job_is_cancelled_at_once
-                the_holder_of_a_running_job_is_told
-                what_has_ended_cannot_be_cancelled
-                a_cancelled_key_is_free_again
-                the_jobs_of_others_are_not_there
-                a_finished_job_is_tried_anew_by_the_rules
-                a_waiting_job_is_retried_without_its_backoff
-                a_running_job_is_not_retried
+                a_waiting_job_is_cancelled_at_once the_holder_of_a_running_job_is_told
+                what_has_ended_cannot_be_cancelled a_cancelled_key_is_free_again
+                the_jobs_of_others_are_not_there a_finished_job_is_tried_anew_by_the_rules
+                a_waiting_job_is_retried_without_its_backoff a_running_job_is_not_retried
                 a_key_that_waits_already_is_not_given_twice
                 a_run_folds_into_a_job_that_was_retried_by_hand
-                many_retries_at_once_requeue_one_job_of_a_key
-                a_cancel_that_meets_a_completion
+                many_retries_at_once_requeue_one_job_of_a_key a_cancel_that_meets_a_completion
                 a_cancel_that_meets_a_claim
             }
             races {
                 a_late_heartbeat_and_a_sweep_never_both_win
-                sweepers_at_once_add_exactly_one_attempt
-                a_completion_and_a_sweep_never_both_win
-                a_key_never_runs_twice_at_once
-                everything_at_once_fails_nobody
+                sweepers_at_once_add_exactly_one_attempt a_completion_and_a_sweep_never_both_win
+                a_key_never_runs_twice_at_once everything_at_once_fails_nobody
             }
             read {
-                one_job_is_found_in_every_state
-                lists_are_filtered_by_state_kind_and_key
+                one_job_is_found_in_every_state lists_are_filtered_by_state_kind_and_key
                 a_state_filter_goes_by_the_time_of_the_look
                 pages_follow_each_other_without_gap_or_overlap
-                leases_are_listed_for_whom_they_concern
-                depths_count_what_waits_and_runs
+                leases_are_listed_for_whom_they_concern depths_count_what_waits_and_runs
                 a_moving_job_is_always_in_exactly_one_place
                 the_database_describes_itself_and_can_be_written
             }
             prune {
-                each_end_has_its_own_retention
-                what_is_not_over_is_never_pruned
-                pruning_stops_at_its_limit_and_says_so
-                a_pruned_idempotency_key_may_be_used_again
+                each_end_has_its_own_retention what_is_not_over_is_never_pruned
+                pruning_stops_at_its_limit_and_says_so a_pruned_idempotency_key_may_be_used_again
                 a_pruned_stream_goes_on_counting
             }
             idempotency {
@@ -528,53 +493,85 @@ macro_rules! for_each_conformance_case {
                 a_very_long_text_is_read_in_pieces
             }
             recordings_fails {
-                why_it_failed_is_kept
-                what_has_not_begun_may_fail
-                failing_needs_the_lease
-                what_is_done_does_not_fail
-                what_failed_waits_again
-                only_what_has_failed_waits_again
-                the_oldest_wait_again_first
-                nobody_retries_the_recordings_of_others
-                a_retry_keeps_what_is_known
+                why_it_failed_is_kept what_has_not_begun_may_fail failing_needs_the_lease
+                what_is_done_does_not_fail what_failed_waits_again
+                only_what_has_failed_waits_again the_oldest_wait_again_first
+                nobody_retries_the_recordings_of_others a_retry_keeps_what_is_known
             }
             recordings_consent {
-                what_people_say_is_kept
-                the_latest_word_counts
-                a_denial_brings_one_job
-                a_denial_before_the_end_is_kept
-                a_denial_after_the_end_is_enough
-                a_denial_that_was_taken_back_erases_nothing
-                all_recordings_of_a_meeting_are_erased
-                what_is_erased_is_erased_once
-                nobody_speaks_in_the_meetings_of_others
+                what_people_say_is_kept the_latest_word_counts a_denial_brings_one_job
+                a_denial_before_the_end_is_kept a_denial_after_the_end_is_enough
+                a_denial_that_was_taken_back_erases_nothing all_recordings_of_a_meeting_are_erased
+                what_is_erased_is_erased_once nobody_speaks_in_the_meetings_of_others
             }
             recordings_lists {
-                a_user_has_those_of_their_meetings
-                recordings_are_listed_in_pages
-                pages_stay_where_they_are
-                how_far_the_list_was_read_is_kept
-                recordings_are_counted
+                a_user_has_those_of_their_meetings recordings_are_listed_in_pages
+                pages_stay_where_they_are how_far_the_list_was_read_is_kept recordings_are_counted
             }
             recordings_forget {
-                an_anonymised_meeting_names_nobody
-                what_is_still_to_be_found_is_forgotten
-                what_is_being_processed_ends_without_words
-                what_is_forgotten_stays_so
+                an_anonymised_meeting_names_nobody what_is_still_to_be_found_is_forgotten
+                what_is_being_processed_ends_without_words what_is_forgotten_stays_so
                 what_was_erased_before_is_not_erased_again
                 work_and_forgetting_at_once_leave_nothing
             }
             recordings_races {
-                of_many_announcements_one_is_new
-                batches_in_any_order_do_not_deadlock
-                a_recording_is_never_without_its_job
-                a_worker_that_comes_back_changes_nothing
-                an_end_and_a_sweep_leave_one_transcript
-                of_many_who_end_at_once_one_saves
-                of_many_who_retry_at_once_one_does
-                a_denial_and_an_end_at_once_erase
-                transcripts_of_one_meeting_are_all_saved
-                everything_at_once_fails_nobody
+                of_many_announcements_one_is_new batches_in_any_order_do_not_deadlock
+                a_recording_is_never_without_its_job a_worker_that_comes_back_changes_nothing
+                an_end_and_a_sweep_leave_one_transcript of_many_who_end_at_once_one_saves
+                of_many_who_retry_at_once_one_does a_denial_and_an_end_at_once_erase
+                transcripts_of_one_meeting_are_all_saved everything_at_once_fails_nobody
+            }
+            tasks {
+                a_task_is_made_with_the_jobs_that_look_after_it
+                every_step_is_written_as_the_rules_say what_is_over_stays_as_it_is
+                an_end_and_the_document_are_written_together
+                a_document_that_was_not_told_is_told_later a_step_needs_its_lease_and_its_version
+                a_service_has_so_many_slots a_hint_makes_a_task_and_its_room_due
+                tasks_are_listed_and_counted what_ended_long_ago_is_forgotten
+                what_was_lost_is_set_again
+            }
+            tasks_races {
+                of_many_ends_one_is_told a_task_is_never_without_its_round
+                slots_are_never_taken_twice everything_at_once_fails_nobody
+            }
+            alarms {
+                a_room_has_several_alarms_by_their_names
+                setting_again_brings_it_forward_or_replaces_it
+                an_alarm_that_is_set_while_it_fires_stays_set an_alarm_is_never_dropped
+                a_room_has_so_many_alarms many_who_set_one_alarm_set_one
+            }
+            rooms {
+                a_project_belongs_to_whoever_names_it_first updates_are_numbered_without_a_gap
+                the_first_update_sets_the_alarm a_snapshot_replaces_what_it_was_made_from
+                rooms_that_stay_dirty_are_found versions_are_kept_and_named
+                a_room_token_holds_until_it_ends of_many_who_name_a_project_one_owns_it
+                updates_and_snapshots_at_once_lose_nothing
+            }
+            gates {
+                a_gate_limits_what_runs_at_once a_gate_of_a_kind_holds_for_all_users_together
+                tenants_are_served_in_turn weights_are_shares each_tenant_has_its_own_limit
+                a_rate_is_exact_and_says_when_it_opens many_nodes_at_once_keep_every_limit
+                a_paused_kind_is_passed_over gated_and_other_kinds_share_a_worker
+                no_lane_gives_more_than_was_asked_for
+                a_tenant_stays_with_its_job many_jobs_that_are_kept_back_cost_the_others_nothing
+            }
+            schedules {
+                a_schedule_comes_back_as_it_was_made a_schedule_fires_once_at_its_time
+                of_many_nodes_that_fire_at_once_one_does whoever_lost_the_lease_fires_nothing
+                a_change_moves_the_next_moment_and_its_keeper nobody_sees_the_schedules_of_others
+                a_deleted_schedule_is_gone the_number_of_schedules_is_bounded
+            }
+            bulk {
+                a_waiting_job_gets_another_place what_is_over_can_be_deleted
+                lists_are_narrowed_further failed_jobs_are_found_by_their_error
+                failed_jobs_are_counted_and_kept_as_long_as_their_kind
+            }
+            batches {
+                a_job_waits_until_all_others_are_done a_fan_out_and_a_fan_in
+                a_failure_is_followed_by_what_was_asked_for what_ended_before_counts_as_it_ended
+                nobody_waits_for_the_jobs_of_others however_a_job_ends_those_that_wait_are_told
+                a_batch_reports_and_calls_back_once a_retry_before_the_end_reopens_a_member
+                wishes_of_a_batch_that_join_are_one_member of_many_last_ones_at_once_one_calls_back
             }
             audits {
                 an_audit_follows_its_job
@@ -589,8 +586,7 @@ macro_rules! for_each_conformance_case {
                 each_time_of_a_recurring_audit_starts_one
             }
             keys {
-                many_at_once_get_one_key
-                keys_are_apart_and_come_back_whole
+                many_at_once_get_one_key keys_are_apart_and_come_back_whole
             }
         }
     };

@@ -113,6 +113,7 @@ impl Fixture {
             priority: 0,
             run_at: self.now(),
             max_attempts: Some(3),
+            tenant: None,
         }
     }
 

@@ -8,9 +8,11 @@
 //! Where a rule decides what must come out, the case computes it with that rule instead of
 //! repeating its numbers. Time stands still unless a case moves it.
 
+pub mod alarms;
 mod attend;
 pub mod audits;
 mod backdoor;
+pub mod batches;
 pub mod bots;
 pub mod bots_beats;
 pub mod bots_events;
@@ -21,6 +23,7 @@ pub mod bots_races;
 pub mod bots_read;
 pub mod bots_sweep;
 pub mod bots_wishes;
+pub mod bulk;
 pub mod by_hand;
 mod cases;
 pub mod claim;
@@ -28,6 +31,7 @@ pub mod coalesce;
 pub mod effects;
 pub mod enqueue;
 mod fixture;
+pub mod gates;
 pub mod idempotency;
 pub mod keys;
 pub mod lease;
@@ -53,9 +57,14 @@ pub mod recordings_lists;
 pub mod recordings_media;
 pub mod recordings_races;
 pub mod recordings_texts;
+pub mod rooms;
+pub mod schedules;
 pub mod settle;
 mod speak;
 pub mod sweep;
+mod task;
+pub mod tasks;
+pub mod tasks_races;
 pub mod transcripts;
 pub mod transcripts_delete;
 pub mod transcripts_letters;

@@ -20,6 +20,7 @@ const KEEP: PruneRequest = PruneRequest {
     cancelled_before: Timestamp::EPOCH,
     idempotency_before: Timestamp::EPOCH,
     frames_before: Timestamp::EPOCH,
+    buckets_before: Timestamp::EPOCH,
     rows_max: 100,
 };
 
@@ -145,6 +146,7 @@ async fn prune(fx: &Arc<Fixture>, request: PruneRequest) -> PruneReport {
 
 fn everything_before(limit: Timestamp) -> PruneRequest {
     PruneRequest {
+        buckets_before: limit,
         completed_before: limit,
         failed_before: limit,
         cancelled_before: limit,

@@ -331,8 +331,11 @@ pub(super) async fn erased(
 
 /// The jobs that process a recording, in whatever state.
 pub(super) async fn process_jobs(fx: &Fixture, id: &RecordingId) -> Vec<Job> {
-    let filter =
-        ListFilter { kind: Some(kind(PROCESS_KIND)), key: Some(key(id.as_str())), state: None };
+    let filter = ListFilter {
+        kind: Some(kind(PROCESS_KIND)),
+        key: Some(key(id.as_str())),
+        ..ListFilter::default()
+    };
     fx.list(Scope::All, filter).await
 }
 

@@ -19,7 +19,9 @@ use super::error::Failure;
 use super::pool::{Operation, Pool};
 use super::presence::check::{ROOM_TWICE, check as presence};
 use super::recordings::check::{CONSENT_OF_NONE, check as recordings};
+use super::rooms::check::LOGS_WITH_HOLES;
 use super::session::Session;
+use super::tasks::check::check as tasks;
 use super::types::Time;
 use crate::rows::bots::{BOTS, BotFacts, check_bots};
 use crate::rows::check::{
@@ -27,6 +29,7 @@ use crate::rows::check::{
     check_tokens, replay_logs, violation,
 };
 use crate::rows::presence::ROOM_ONCE;
+use crate::rows::rooms::LOG_GAPLESS;
 use crate::rows::transcripts::{
     KEPT_IS_FINAL, LIVE_IS_ACTIVE, SEGMENT_IN_ONE_PLACE, SEGMENT_WAS_TOLD,
 };
@@ -75,7 +78,7 @@ impl Operation for Check {
 }
 
 /// Statements that select (subject, explanation) of whatever breaks a rule.
-const RULES: [(&str, &str); 11] = [
+const RULES: [(&str, &str); 12] = [
     (JOB_IN_ONE_PLACE, IN_TWO_TABLES),
     (KEY_ONCE, KEY_TWICE),
     (ROW_CONSISTENT, CONTRADICTORY_FINISHED),
@@ -87,6 +90,7 @@ const RULES: [(&str, &str); 11] = [
     (SEGMENT_WAS_TOLD, NEVER_TOLD),
     (ROOM_ONCE, ROOM_TWICE),
     (ROW_CONSISTENT, CONSENT_OF_NONE),
+    (LOG_GAPLESS, LOGS_WITH_HOLES),
 ];
 
 fn accuse(rule: &'static str, rows: &[Row]) -> Result<Vec<Violation>, Failure> {
@@ -121,7 +125,8 @@ SELECT 'job_queue ' || id, 'state, due time, rank and lane do not follow from th
  WHERE due_at <> greatest(run_at, not_before)
     OR (rank <> due_at - priority * interval '60 seconds'
         AND rank <> $1)
-    OR lane NOT IN (kind, user_id || '/' || kind)
+    OR NOT (lane IN (kind, user_id || '/' || kind) OR starts_with(lane, kind || '/')
+            OR starts_with(lane, user_id || '/' || kind || '/'))
     OR attempt < 0";
 
 /// Differs from SQLite, where a run is kept in columns only if it is the job's only one.
@@ -217,6 +222,7 @@ async fn logs(session: &mut Session) -> Result<Vec<Violation>, Failure> {
     found.extend(presence(session, &states).await?);
     found.extend(recordings(session, &states).await?);
     found.extend(audits(session).await?);
+    found.extend(tasks(session, &states).await?);
     Ok(found)
 }
 

@@ -12,14 +12,14 @@ use super::error::Failure;
 use super::types::Time;
 use crate::rows::{
     EndColumns, FactColumns, FinishedColumns, PENDING, RunningColumns, SCHEDULED, WaitingColumns,
-    end_columns, runs_to_text, waiting_state,
+    end_columns, lane_to_keep, runs_to_text, waiting_state,
 };
 
 /// What every job has, in the order of `facts`.
 macro_rules! fact_columns {
     () => {
         "id, user_id, kind, key, payload, priority, run_at, triggered_at, created_at, attempt, \
-         max_attempts, runs"
+         max_attempts, runs, lane, linked"
     };
 }
 
@@ -55,7 +55,7 @@ macro_rules! finished_columns {
 pub(super) use {fact_columns, finished_columns, running_columns, waiting_columns};
 
 /// How many columns [`fact_columns`] names.
-pub(super) const FACT_COLUMNS: usize = 12;
+pub(super) const FACT_COLUMNS: usize = 14;
 
 /// Reads the columns of a row one after the other.
 pub(super) struct Reader<'r> {
@@ -100,6 +100,8 @@ impl<'r> Reader<'r> {
             attempt: self.value::<i32>()?.into(),
             max_attempts: self.value::<Option<i32>>()?.map(i64::from),
             runs: self.value()?,
+            lane: self.value()?,
+            linked: self.value::<Option<bool>>()?.unwrap_or_default(),
         })
     }
 }
@@ -280,6 +282,7 @@ pub(super) struct FinishedRows<'a> {
     error_messages: Vec<Option<&'a str>>,
     runs: Vec<Option<String>>,
     progress: Vec<Option<&'a str>>,
+    lanes: Vec<Option<String>>,
 }
 
 impl<'a> FinishedRows<'a> {
@@ -314,13 +317,14 @@ impl<'a> FinishedRows<'a> {
         self.error_messages.push(error_message);
         self.runs.push(runs_to_text(&facts.runs));
         self.progress.push(job.progress.as_ref().map(|progress| progress.0.as_str()));
+        self.lanes.push(lane_to_keep(facts));
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 19] {
+    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 20] {
         [
             &self.ids,
             &self.users,
@@ -341,6 +345,7 @@ impl<'a> FinishedRows<'a> {
             &self.error_messages,
             &self.runs,
             &self.progress,
+            &self.lanes,
         ]
     }
 }

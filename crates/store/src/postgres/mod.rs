@@ -19,8 +19,10 @@ mod keys;
 mod pool;
 mod presence;
 mod recordings;
+mod rooms;
 mod schema;
 mod session;
+mod tasks;
 mod transcripts;
 mod types;
 pub mod upkeep;
@@ -109,6 +111,7 @@ pub struct PostgresStore {
     alive: Alive,
     catalog: Arc<KindCatalog>,
     description: String,
+    gated_lanes: jobs::GatedLanes,
 }
 
 impl PostgresStore {
@@ -120,7 +123,9 @@ impl PostgresStore {
         let pool = Pool::new(&options)?;
         let server = schema::prepare(&pool).await?;
         let alive = Alive::new(&options)?;
-        Ok(PostgresStore { pool, alive, catalog, description: format!("postgresql {server}") })
+        let description = format!("postgresql {server}");
+        let gated_lanes = jobs::GatedLanes::default();
+        Ok(PostgresStore { pool, alive, catalog, description, gated_lanes })
     }
 
     /// Runs an operation that writes. `place` is where a test may end the process: after the

@@ -72,6 +72,7 @@ async fn enqueue(store: &PostgresStore, count: usize) {
         priority: 0,
         run_at: NOW,
         max_attempts: None,
+        tenant: None,
     };
     let request = EnqueueRequest { jobs: vec![wish; count], idempotency: None };
     store.enqueue(request, NOW).await.unwrap();

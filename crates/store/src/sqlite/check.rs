@@ -14,12 +14,15 @@ use super::jobs::columns::{
 };
 use super::presence::check::check as presence;
 use super::recordings::check::check as recordings;
+use super::rooms::check::LOGS_WITH_HOLES;
+use super::tasks::check::check as tasks;
 use super::time::At;
 use crate::rows::bots::{BOTS, BotFacts, check_bots};
 use crate::rows::check::{
     FRAMES_GAPLESS, JOB_IN_ONE_PLACE, KEY_ONCE, NUMBERS_FROM_COUNTER, ROW_CONSISTENT,
     STORAGE_SOUND, check_runs, check_tokens, replay_logs, violation,
 };
+use crate::rows::rooms::LOG_GAPLESS;
 use crate::rows::transcripts::{
     KEPT_IS_FINAL, LIVE_IS_ACTIVE, SEGMENT_IN_ONE_PLACE, SEGMENT_WAS_TOLD,
 };
@@ -55,6 +58,7 @@ const RULES: &[Rule] = &[
     Rule { name: KEPT_IS_FINAL, suspects: KEPT_WITHOUT_ROW },
     Rule { name: LIVE_IS_ACTIVE, suspects: LIVE_UNNOTICED },
     Rule { name: SEGMENT_WAS_TOLD, suspects: NEVER_TOLD },
+    Rule { name: LOG_GAPLESS, suspects: LOGS_WITH_HOLES },
 ];
 
 const IN_TWO_TABLES: &str = "-- in_two_tables
@@ -182,6 +186,7 @@ fn logs(conn: &Connection) -> Result<Vec<Violation>> {
     found.extend(presence(conn, &states)?);
     found.extend(recordings(conn, &states)?);
     found.extend(audits(conn)?);
+    found.extend(tasks(conn, &states)?);
     Ok(found)
 }
 

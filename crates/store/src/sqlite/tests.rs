@@ -51,6 +51,7 @@ fn wishes(count: usize) -> EnqueueRequest {
         priority: 0,
         run_at: at(1),
         max_attempts: Some(3),
+        tenant: None,
     };
     EnqueueRequest { jobs: vec![wish; count], idempotency: None }
 }

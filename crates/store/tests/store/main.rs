@@ -3,6 +3,7 @@
 mod backdoor;
 mod broken;
 mod equivalence;
+mod fairness;
 mod open;
 mod postgres;
 mod reference;

@@ -1,4 +1,4 @@
-//! Enough of HTTP/1.1 to be Daily: connections that are kept, bodies of known length, and answers
+//! Enough of HTTP/1.1 to be Daily, or a generator: connections that are kept, bodies of known length, and answers
 //! that break off on purpose.
 
 use std::fmt::Write as _;
@@ -16,45 +16,47 @@ use tokio_util::task::TaskTracker;
 use crate::real_time;
 
 const HEAD_BYTES_MAX: u64 = 32 * 1024;
-const BODY_BYTES_MAX: usize = 1024 * 1024;
+const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A request, read to its end.
-pub(super) struct Request {
-    pub(super) method: String,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// Path and query as they came, encoded.
+    pub(crate) target: String,
     /// The parts of its path, decoded.
-    pub(super) path: Vec<String>,
-    pub(super) query: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
-    headers: Vec<(String, String)>,
+    pub(crate) path: Vec<String>,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 impl Request {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn query(&self, name: &str) -> Option<&str> {
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
         let found = self.query.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON; null if it is none.
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
 /// An answer, and how it is sent.
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Body,
-    pub(super) sent: Sent,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Body,
+    pub(crate) sent: Sent,
 }
 
 /// What is in an answer.
-pub(super) enum Body {
+pub(crate) enum Body {
     Text(String),
     /// A part of a file.
     File {
@@ -65,7 +67,7 @@ pub(super) enum Body {
 
 /// How an answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(crate) enum Sent {
     Whole,
     /// Later.
     After(Duration),
@@ -78,17 +80,17 @@ pub(super) enum Sent {
 }
 
 impl Reply {
-    pub(super) fn new(status: u16, body: impl Into<String>) -> Self {
+    pub(crate) fn new(status: u16, body: impl Into<String>) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Reply { status, headers, body: Body::Text(body.into()), sent: Sent::Whole }
     }
 
-    pub(super) fn json(body: &serde_json::Value) -> Self {
+    pub(crate) fn json(body: &serde_json::Value) -> Self {
         Reply::new(200, body.to_string())
     }
 
     /// In the form of Daily's errors.
-    pub(super) fn error(status: u16, code: &str, info: &str) -> Self {
+    pub(crate) fn error(status: u16, code: &str, info: &str) -> Self {
         Reply::new(status, serde_json::json!({"error": code, "info": info}).to_string())
     }
 }
@@ -103,7 +105,7 @@ impl Body {
 }
 
 /// Answers requests until it is told to stop.
-pub(super) async fn serve<F, Fut>(listener: TcpListener, stop: CancellationToken, answer: F)
+pub(crate) async fn serve<F, Fut>(listener: TcpListener, stop: CancellationToken, answer: F)
 where
     F: Fn(Request) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Reply> + Send,
@@ -158,7 +160,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Result<Option<Request>> {
     let path = url.path_segments().context("a path")?.filter(|part| !part.is_empty());
     let path = path.map(|part| decoded(part).unwrap_or_default()).collect();
     let query = url.query_pairs().into_owned().collect();
-    let method = method.to_owned();
+    let (method, target) = (method.to_owned(), target.to_owned());
     let mut headers = Vec::new();
     loop {
         let mut line = String::new();
@@ -166,7 +168,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Result<Option<Request>> {
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    let mut request = Request { method, path, query, body: Vec::new(), headers };
+    let mut request = Request { method, target, path, query, body: Vec::new(), headers };
     let length = request.header("content-length").map_or(Ok(0), str::parse)?;
     ensure!(length <= BODY_BYTES_MAX, "a body of {length} bytes is too large");
     request.body = vec![0; length];

@@ -7,7 +7,7 @@
 mod delivery;
 mod events;
 mod faults;
-mod http;
+pub(crate) mod http;
 mod meter;
 mod recordings;
 mod rooms;

@@ -108,7 +108,7 @@ pub(crate) fn sent_token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// A header's text.
-pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct LiveKey(Option<String>);
 
 #[derive(Deserialize)]
 struct KeyQuery {
+    // What clients of rooms call it.
+    #[serde(alias = "token")]
     api_key: Option<String>,
 }
 

@@ -10,10 +10,14 @@ mod params;
 mod vexa_caller;
 
 pub(crate) use bot_token::{BotToken, PathBotToken, not_this_bot};
-pub(crate) use caller::{API_KEY_HEADER, AdminCaller, Caller, bearer, sent_token};
+pub(crate) use caller::{
+    ADMIN_KEY_HEADER, API_KEY_HEADER, AdminCaller, Caller, bearer, sent_token, text as header_text,
+};
 pub(crate) use daily_body::{DAILY_BODY_BYTES_MAX, DailyBody};
 pub(crate) use json::{AppJson, AppJsonWithBytes, JsonBytes};
 pub(crate) use live_key::LiveKey;
 pub(crate) use meeting_path::MeetingPath;
-pub(crate) use params::{AddressPath, AppQuery, IdPath, NO_BOT_PLATFORM, NO_PLATFORM, TextPath};
+pub(crate) use params::{
+    AddressPath, AppQuery, IdPath, NO_BOT_PLATFORM, NO_PLATFORM, ProjectPath, TextPath,
+};
 pub(crate) use vexa_caller::{AccountCaller, BotsCaller, MeetingsCaller};

@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use roundsman_core::bots::Platform;
 use roundsman_core::ports::BotTarget;
+use roundsman_core::rooms::ProjectId;
 use serde::de::DeserializeOwned;
 
 use crate::problem::{Place, Problem};
@@ -45,6 +46,21 @@ impl FromRequestParts<Shared> for TextPath {
             Ok(Path(text)) => Ok(TextPath(text)),
             Err(_) => Err(not_text()),
         }
+    }
+}
+
+/// The project in a path such as `/rooms/{project}/alarms`.
+#[derive(Debug)]
+pub(crate) struct ProjectPath(pub(crate) ProjectId);
+
+impl FromRequestParts<Shared> for ProjectPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Problem> {
+        let TextPath(text) = TextPath::from_request_parts(parts, state).await?;
+        let project = ProjectId::new(&text);
+        let project = project.map_err(|error| Problem::field("project", error.to_string()));
+        Ok(ProjectPath(project.map_err(|problem| problem.at(Place::Path))?))
     }
 }
 

@@ -49,11 +49,25 @@ async fn enqueue_jobs(
     State(state): State<Shared>,
     caller: Caller,
     headers: HeaderMap,
-    AppJsonWithBytes(body, bytes): AppJsonWithBytes<EnqueueBody>,
+    AppJsonWithBytes(mut body, bytes): AppJsonWithBytes<EnqueueBody>,
 ) -> Result<Response, Problem> {
     let caller = caller.require(TokenScope::Jobs)?;
-    let (wishes, single) = body.into_wishes();
+    let after = body.take_after()?;
+    let (mut wishes, single) = body.into_wishes();
     let idempotency = idempotency(&headers, bytes)?;
+    if let Some(after) = after {
+        if idempotency.is_some() {
+            let reason = "is not taken for a job that waits for others: give it a key";
+            return Err(Problem::field("Idempotency-Key", reason));
+        }
+        let job = state.jobs.enqueue_after(caller, wishes.remove(0), after).await?;
+        let id = job.facts().id;
+        let view = Some(JobView::new(&job, state.jobs.now()));
+        let view = EnqueuedView { id: id.get(), coalesced: false, replayed: false, job: view };
+        let view = Json(EnqueueView::One(Box::new(view)));
+        let place = [(LOCATION, format!("/jobs/{id}"))];
+        return Ok((StatusCode::CREATED, place, view).into_response());
+    }
     let report = state.jobs.enqueue(caller, wishes, idempotency).await?;
     let Some(id) = report.jobs.first().map(|job| job.id).filter(|_| single) else {
         return Ok((status_of(&report), Json(EnqueueView::Many((&report).into()))).into_response());
@@ -96,7 +110,8 @@ async fn get_job(
 ) -> Result<Json<JobView>, Problem> {
     let caller = caller.require(TokenScope::Read)?;
     let job = state.jobs.job(caller, JobId::new(id)).await?;
-    Ok(Json(JobView::new(&job, state.jobs.now())))
+    let waits_for = state.jobs.waits_for(&job).await?;
+    Ok(Json(JobView::new(&job, state.jobs.now()).waiting_for(&waits_for)))
 }
 
 /// Cancel a job.

@@ -1,18 +1,26 @@
 //! The routes, one file per resource.
 
+mod alarms;
 mod audits;
+mod batches;
 mod bots;
+mod bulk;
 mod callbacks;
 mod daily;
 mod docs;
 mod health;
 mod ingest;
 mod jobs;
+mod kinds;
 mod leases;
 pub(crate) mod live;
 mod metrics;
 mod presence;
 mod recordings;
+mod rooms;
+mod schedules;
+mod status;
+mod tasks;
 mod transcripts;
 mod users;
 mod vexa;
@@ -34,6 +42,7 @@ use crate::problem::{Code, Problem};
 use crate::state::{AppState, Shared};
 
 pub(crate) use daily::{DAILY_WEBHOOK, DAILY_WEBHOOK_AS_KNOWN};
+pub use rooms::RoomSocketLimits;
 pub(crate) use worker::CLAIM_PATH;
 
 /// The whole edge, ready to be served.
@@ -66,6 +75,10 @@ pub(crate) fn documented() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(openapi::preamble())
         .merge(jobs::routes())
         .merge(worker::routes())
+        .merge(batches::routes())
+        .merge(bulk::routes())
+        .merge(kinds::routes())
+        .merge(schedules::routes())
         .merge(leases::routes())
         .merge(bots::routes())
         .merge(callbacks::routes())
@@ -78,9 +91,13 @@ pub(crate) fn documented() -> OpenApiRouter<Shared> {
         .merge(presence::routes())
         .merge(recordings::routes())
         .merge(audits::routes())
+        .merge(rooms::routes())
+        .merge(tasks::routes())
+        .merge(alarms::routes())
         .merge(daily::routes())
         .merge(vexa::shaped(users::routes()))
         .merge(health::routes())
+        .merge(status::routes())
         .merge(metrics::routes())
         .merge(docs::routes())
 }

@@ -57,7 +57,7 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 pub(crate) enum Received {
     Text(Utf8Bytes),
-    Binary,
+    Binary(Bytes),
     /// A ping or a pong: a sign of life.
     Alive,
 }
@@ -113,7 +113,7 @@ impl Socket {
     pub(crate) async fn receive(&mut self) -> Result<Received, Broken> {
         match self.stream.next().await {
             Some(Ok(Message::Text(text))) => Ok(Received::Text(text)),
-            Some(Ok(Message::Binary(_))) => Ok(Received::Binary),
+            Some(Ok(Message::Binary(bytes))) => Ok(Received::Binary(bytes)),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Received::Alive),
             Some(Ok(Message::Close(_))) => {
                 // The answer to it is waiting to be sent.
@@ -127,11 +127,20 @@ impl Socket {
 
     /// Sends texts, each a message of its own.
     pub(crate) async fn send(&mut self, texts: Vec<Bytes>) -> Result<Taken, Broken> {
+        self.send_as(Data::Text, texts).await
+    }
+
+    /// Sends bytes, each a message of its own.
+    pub(crate) async fn send_binary(&mut self, messages: Vec<Bytes>) -> Result<Taken, Broken> {
+        self.send_as(Data::Binary, messages).await
+    }
+
+    async fn send_as(&mut self, first: Data, messages: Vec<Bytes>) -> Result<Taken, Broken> {
         let stream = &mut self.stream;
         let sending = async {
-            for text in texts {
-                for (range, opcode, last) in fragments(text.len()) {
-                    let frame = Frame::message(text.slice(range), opcode, last);
+            for message in messages {
+                for (range, opcode, last) in fragments(first, message.len()) {
+                    let frame = Frame::message(message.slice(range), opcode, last);
                     stream.feed(Message::Frame(frame)).await?;
                 }
             }
@@ -189,12 +198,12 @@ async fn within(
     }
 }
 
-/// The pieces of a text of this length. An empty text is one empty piece.
-fn fragments(bytes: usize) -> impl Iterator<Item = (Range<usize>, OpCode, bool)> {
+/// The pieces of a message of this length. An empty message is one empty piece.
+fn fragments(first: Data, bytes: usize) -> impl Iterator<Item = (Range<usize>, OpCode, bool)> {
     let pieces = bytes.div_ceil(FRAGMENT_BYTES).max(1);
     (0..pieces).map(move |piece| {
         let start = piece * FRAGMENT_BYTES;
-        let opcode = if piece == 0 { Data::Text } else { Data::Continue };
+        let opcode = if piece == 0 { first } else { Data::Continue };
         let end = bytes.min(start + FRAGMENT_BYTES);
         (start..end, OpCode::Data(opcode), piece + 1 == pieces)
     })
@@ -207,7 +216,7 @@ mod tests {
     #[test]
     fn a_text_is_cut_into_pieces_that_make_it_whole() {
         for bytes in [0, 1, FRAGMENT_BYTES, FRAGMENT_BYTES + 1, 5 * FRAGMENT_BYTES] {
-            let pieces: Vec<_> = fragments(bytes).collect();
+            let pieces: Vec<_> = fragments(Data::Text, bytes).collect();
             let sum: usize = pieces.iter().map(|(range, ..)| range.len()).sum();
             assert_eq!(sum, bytes);
             assert_eq!(pieces.iter().filter(|(.., last)| *last).count(), 1);

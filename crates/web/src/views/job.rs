@@ -2,7 +2,7 @@
 
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{
-    CancelCause, FinishedState, Job, JobError, JobState, Lease, Progress, Run, RunOutcome,
+    CancelCause, FinishedState, Job, JobError, JobId, JobState, Lease, Progress, Run, RunOutcome,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -23,6 +23,9 @@ pub(crate) struct JobSummaryView {
     kind: String,
     #[schema(example = "customer-7")]
     key: Option<String>,
+    /// Whom it is for, if it was said.
+    #[schema(example = "acme")]
+    tenant: Option<String>,
     state: JobStateView,
     /// From -100 to 100; one step is worth a minute of waiting.
     #[schema(example = 0)]
@@ -71,6 +74,9 @@ pub(crate) struct JobView {
     /// What came of it, once it is completed.
     #[schema(value_type = Option<serde_json::Value>)]
     result: Option<Box<RawValue>>,
+    /// The jobs that it waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits_for: Vec<i64>,
     /// Who works on it now.
     lease: Option<JobLeaseView>,
     /// How many attempts there were, including those no longer listed.
@@ -185,6 +191,7 @@ impl JobSummaryView {
             user_id: facts.user_id.get(),
             kind: facts.kind.as_str().to_owned(),
             key: facts.key.as_ref().map(|key| key.as_str().to_owned()),
+            tenant: facts.tenant.as_ref().map(|tenant| tenant.as_str().to_owned()),
             state: job.state(now).into(),
             priority: facts.priority,
             run_at: facts.run_at,
@@ -238,6 +245,7 @@ impl JobView {
             payload: raw(&facts.payload),
             progress: progress.map(|Progress(json)| raw(json)),
             result: result_of(job),
+            waits_for: Vec::new(),
             lease: match job {
                 Job::Running(job) => Some((&job.lease).into()),
                 Job::Waiting(_) | Job::Finished(_) => None,
@@ -245,6 +253,11 @@ impl JobView {
             attempts_total: facts.runs.total,
             attempts: facts.runs.runs.iter().map(Into::into).collect(),
         }
+    }
+
+    /// The same, with the jobs that it waits for.
+    pub(crate) fn waiting_for(self, ids: &[JobId]) -> Self {
+        JobView { waits_for: ids.iter().map(|id| id.get()).collect(), ..self }
     }
 }
 

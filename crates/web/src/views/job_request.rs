@@ -4,7 +4,7 @@ use roundsman_core::Timestamp;
 use roundsman_core::jobs::{JobId, JobKey, JobState, KindName};
 use roundsman_core::ports::{Enqueued, ListFilter};
 use roundsman_engine::FieldError;
-use roundsman_engine::jobs::{EnqueueReport, JobWish};
+use roundsman_engine::jobs::{AfterWish, EnqueueReport, JobWish};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -44,6 +44,15 @@ pub(crate) struct WishBody {
     /// Without it, what the server's configuration says.
     #[schema(minimum = 1, example = 3)]
     max_attempts: Option<i64>,
+    /// Whom it is for. Tenants of one kind are served in turn, and can have limits of their own.
+    #[schema(max_length = 100, example = "acme")]
+    tenant: Option<String>,
+    /// Waits until the jobs with these numbers have ended. Only for a single job.
+    #[schema(max_items = 1000, example = json!([17, 18]))]
+    after: Option<Vec<i64>>,
+    /// With `after`: what becomes of it when one of them fails or is cancelled: `cancel` (the default), `run` or `hold`.
+    #[schema(example = "cancel")]
+    on_failure: Option<String>,
 }
 
 /// Wishes for several jobs; all are written, or none.
@@ -66,24 +75,51 @@ struct EitherBody {
     priority: Option<i64>,
     run_at: Option<Timestamp>,
     max_attempts: Option<i64>,
+    tenant: Option<String>,
+    after: Option<Vec<i64>>,
+    on_failure: Option<String>,
 }
 
 impl TryFrom<EitherBody> for EnqueueBody {
     type Error = &'static str;
 
     fn try_from(body: EitherBody) -> Result<Self, Self::Error> {
-        let EitherBody { jobs, kind, key, payload, priority, run_at, max_attempts } = body;
+        let EitherBody {
+            jobs,
+            kind,
+            key,
+            payload,
+            priority,
+            run_at,
+            max_attempts,
+            tenant,
+            after,
+            on_failure,
+        } = body;
         let rest = key.is_some()
             || payload.is_some()
             || priority.is_some()
             || run_at.is_some()
-            || max_attempts.is_some();
+            || max_attempts.is_some()
+            || tenant.is_some()
+            || after.is_some()
+            || on_failure.is_some();
         match (jobs, kind) {
             (Some(jobs), None) if !rest => Ok(EnqueueBody::Many(WishesBody { jobs })),
             (Some(_), _) => Err("with `jobs` no other field is allowed"),
             (None, None) => Err("missing field `kind` (or `jobs`, for several)"),
             (None, Some(kind)) => {
-                let wish = WishBody { kind, key, payload, priority, run_at, max_attempts };
+                let wish = WishBody {
+                    kind,
+                    key,
+                    payload,
+                    priority,
+                    run_at,
+                    max_attempts,
+                    tenant,
+                    after,
+                    on_failure,
+                };
                 Ok(EnqueueBody::One(wish))
             }
         }
@@ -99,11 +135,36 @@ impl From<WishBody> for JobWish {
             priority: body.priority,
             run_at: body.run_at,
             max_attempts: body.max_attempts,
+            tenant: body.tenant,
         }
     }
 }
 
+impl WishBody {
+    /// What it waits for, if it does.
+    pub(crate) fn take_after(&mut self) -> Option<AfterWish> {
+        let (after, on_failure) = (self.after.take(), self.on_failure.take());
+        (after.is_some() || on_failure.is_some())
+            .then(|| AfterWish { after: after.unwrap_or_default(), on_failure })
+    }
+}
+
 impl EnqueueBody {
+    /// What a single wish waits for. Among several none may wait: their numbers are not known yet.
+    pub(crate) fn take_after(&mut self) -> Result<Option<AfterWish>, Problem> {
+        match self {
+            EnqueueBody::One(wish) => Ok(wish.take_after()),
+            EnqueueBody::Many(body) => {
+                let waiting = body.jobs.iter_mut().position(|wish| wish.take_after().is_some());
+                let refuse = |index| {
+                    let reason = "only a job that is sent alone can wait for others";
+                    Err(Problem::field(format!("jobs[{index}].after"), reason))
+                };
+                waiting.map_or(Ok(None), refuse)
+            }
+        }
+    }
+
     /// The wishes, and whether it was a single one.
     pub(crate) fn into_wishes(self) -> (Vec<JobWish>, bool) {
         match self {
@@ -175,6 +236,11 @@ pub(crate) struct JobListQuery {
     /// Only this state.
     #[param(value_type = Option<super::job::JobStateView>)]
     state: Option<String>,
+    /// Only keys that begin with this.
+    key_prefix: Option<String>,
+    /// Only failed jobs with this text in the code or message of their error, to the letter.
+    #[param(example = "timeout")]
+    error: Option<String>,
     /// Only jobs with smaller numbers: `next_before` of the page before.
     before: Option<i64>,
     /// Jobs on a page.
@@ -201,6 +267,9 @@ impl JobListQuery {
             kind: kind.and_then(Result::ok),
             key: key.and_then(Result::ok),
             state: state.and_then(Result::ok),
+            error: self.error,
+            key_prefix: self.key_prefix,
+            ..ListFilter::default()
         };
         Ok((filter, self.before.map(JobId::new), page_rows(self.limit)?))
     }

@@ -3,10 +3,14 @@
 //! Invariant: a domain type is never serialised as it is. Changing a rule must not change the API
 //! by accident, and every shape here is in the OpenAPI document.
 
+mod alarms;
 mod audits;
 mod authorize;
+mod batch;
 mod bot;
+mod bulk;
 mod callback;
+mod gate;
 mod health;
 mod ingest;
 mod job;
@@ -16,7 +20,11 @@ mod meeting;
 mod presence;
 mod problem;
 mod recordings;
+mod rooms;
+mod schedule;
 mod share;
+mod status;
+mod tasks;
 mod transcript;
 mod user;
 mod webhook;
@@ -28,20 +36,24 @@ use serde_json::value::RawValue;
 
 use crate::problem::Problem;
 
+pub(crate) use alarms::{AlarmBody, AlarmListView};
 pub(crate) use audits::{
     AuditBody, AuditHistoryView, AuditListQuery, AuditListView, AuditReportView, AuditView,
     RecurringAuditBody, RecurringAuditChangeBody, RecurringAuditListView, RecurringAuditQuery,
     RecurringAuditView,
 };
 pub(crate) use authorize::{AuthorizeBody, AuthorizeView};
+pub(crate) use batch::{BatchBody, BatchMadeView, BatchView};
 pub(crate) use bot::{
     ActiveBotsView, BotStatusesView, ConfigBody, ConfigView, StartBody, StopBody, StopView,
     TargetConfigBody,
 };
+pub(crate) use bulk::{BulkBody, BulkView, FilterBody, ImportView, line_of, wish_of_line};
 pub(crate) use callback::{
     BeatBody, CallbackView, ExitedBody, JoinedBody, StageBody, StartedBody, VexaCallbackBody,
 };
-pub(crate) use health::{HealthView, ReadyView};
+pub(crate) use gate::{GateListView, GateQuery, GateView, LimitsBody};
+pub(crate) use health::{CheckView, HealthView, ReadyView};
 pub(crate) use ingest::{
     AckView, DeadLetterListView, IngestResultView, IngestedListView, IngestedView, MessageShape,
 };
@@ -62,9 +74,20 @@ pub(crate) use problem::{ProblemView, ValidationProblemShape};
 pub(crate) use recordings::{
     ConsentBody, ConsentListView, ConsentView, RecordingListQuery, RecordingListView, RecordingView,
 };
+pub(crate) use rooms::{
+    DocumentTokenBody, DocumentTokenListView, DocumentTokenView, NewDocumentTokenView, PatchedView,
+    RoomDocumentView, RoomListQuery, RoomListView, RoomView, TokenTimeBody, VersionBody,
+    VersionDiffQuery, VersionDiffView, VersionListQuery, VersionListView, VersionView,
+};
+pub(crate) use schedule::{ScheduleBody, ScheduleListQuery, ScheduleListView, ScheduleView};
 pub(crate) use share::{
     NewShareView, RenameBody, RewrittenView, SearchTermsQuery, SearchView, ShareListView,
     ShareQuery,
+};
+pub(crate) use status::StatusView;
+pub(crate) use tasks::{
+    BroadcastBody, BroadcastView, HintView, TaskBody, TaskListQuery, TaskListView, TaskView,
+    TriggeredView,
 };
 pub(crate) use transcript::{
     EventsQuery, ExportQuery, ExportView, SegmentShape, TranscriptQuery, TranscriptShape,

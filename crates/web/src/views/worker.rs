@@ -51,6 +51,9 @@ pub(crate) struct ClaimedJobView {
     kind: String,
     #[schema(example = "customer-7")]
     key: Option<String>,
+    /// Whom it is for, if it was said.
+    #[schema(example = "acme")]
+    tenant: Option<String>,
     #[schema(value_type = serde_json::Value, example = json!({"page": 4}))]
     payload: Box<RawValue>,
     /// Which try this is, from 1.
@@ -179,6 +182,7 @@ impl From<&RunningJob> for ClaimedJobView {
             id: job.facts.id.get(),
             kind: job.facts.kind.as_str().to_owned(),
             key: job.facts.key.as_ref().map(|key| key.as_str().to_owned()),
+            tenant: job.facts.tenant.as_ref().map(|tenant| tenant.as_str().to_owned()),
             payload: raw(&job.facts.payload),
             attempt: job.facts.attempt,
             max_attempts: job.facts.max_attempts,

@@ -13,13 +13,14 @@ use roundsman_core::ports::{Database, NewSubscription};
 use roundsman_engine::audits::{AuditWork, Audits};
 use roundsman_engine::health::Health;
 use roundsman_engine::presence::PresenceWork;
+use roundsman_engine::tasks::{TaskWork, Tasks};
 use roundsman_engine::users::{
     AdminToken, Authenticator, AuthenticatorOptions, TokenWish, UserWish, Users,
 };
 use roundsman_engine::wake::Wakes;
 use roundsman_store::sqlite::SqliteStore;
 use roundsman_testkit::ManualClock;
-use roundsman_web::{AppState, Live, LiveLimits, Readiness, WebLimits, router};
+use roundsman_web::{AppState, Live, LiveLimits, Readiness, RoomSocketLimits, WebLimits, router};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -28,6 +29,7 @@ use crate::app_audits::audit_work;
 use crate::app_parts::Parts;
 use crate::app_presence::{DAILY_SECRET, TestRooms, daily_events, presence_of};
 use crate::app_recordings::{KeptRecordings, recordings_of};
+use crate::app_tasks::{alarms_of, rooms_of, task_work};
 
 pub(crate) const ADMIN_TOKEN: &str = "operator-of-these-tests";
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -50,6 +52,7 @@ pub(crate) struct App {
     pub(crate) presence_work: PresenceWork,
     pub(crate) kept_recordings: Arc<KeptRecordings>,
     pub(crate) audit_work: AuditWork,
+    pub(crate) task_work: TaskWork,
 }
 
 /// What may differ from test to test.
@@ -135,7 +138,13 @@ impl App {
         let database = setup.ping.unwrap_or_else(|| store.clone());
         let readiness =
             Readiness::new(database, parts.clock.clone(), health.clone(), parts.stopping.clone());
+        let documents = rooms_of(&parts, &authenticator);
+        let task_work = task_work(&parts, &documents);
         let state = AppState {
+            rooms: documents,
+            room_sockets: RoomSocketLimits::default(),
+            tasks: Tasks::new(&task_work, store.clone()),
+            alarms: alarms_of(&parts),
             jobs: parts.jobs(),
             bots: parts.bots(&callback_key),
             webhooks: parts.webhooks(),
@@ -168,6 +177,7 @@ impl App {
             presence_work,
             kept_recordings,
             audit_work,
+            task_work,
         }
     }
 

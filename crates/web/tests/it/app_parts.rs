@@ -37,8 +37,8 @@ pub(crate) struct Parts {
     pub(crate) stopping: CancellationToken,
     pub(crate) meeting_tokens: MeetingTokens,
     pub(crate) transcripts: Transcripts,
+    pub(crate) bus: Arc<dyn Bus>,
     catalog: Arc<KindCatalog>,
-    bus: Arc<dyn Bus>,
 }
 
 impl Parts {
@@ -76,8 +76,8 @@ impl Parts {
             stopping,
             meeting_tokens,
             transcripts,
-            catalog,
             bus,
+            catalog,
         }
     }
 

@@ -66,8 +66,19 @@ impl Route {
 }
 
 /// Those whose bodies are nothing like a worker's.
-const HAS_OWN_BODIES: [&str; 8] =
-    ["audits", "bots", "vexa", "webhooks", "transcripts", "presence", "recordings", "providers"];
+const HAS_OWN_BODIES: [&str; 11] = [
+    "audits",
+    "bots",
+    "vexa",
+    "webhooks",
+    "transcripts",
+    "presence",
+    "recordings",
+    "providers",
+    "rooms",
+    "tasks",
+    "alarms",
+];
 /// Those for whoever has something else than a user's or the operator's token.
 const OTHERS_KEYS: [&str; 3] = ["bot_key", "meeting_token", "daily_signature"];
 
@@ -91,7 +102,11 @@ impl Scene {
         let path = filled(&route.path).replace("{id}", &self.job.to_string());
         // Right for every route, as far as the route looks before it knows who is asking.
         let body = match path.rsplit('/').next().unwrap() {
-            "jobs" => json!({"kind": "mine"}),
+            "jobs" | "import" => json!({"kind": "mine"}),
+            "limits" => json!({}),
+            "bulk" => json!({"action": "cancel", "filter": {"kind": "nothing"}}),
+            "schedules" => json!({"every_secs": 60, "job": {"kind": "mine"}}),
+            "batches" => json!({"jobs": [{"kind": "mine"}]}),
             "claim" => json!({"worker": "w", "kinds": ["work"]}),
             "users" => json!({"email": "new@example.org"}),
             "progress" => json!({"lease_no": self.lease_no, "progress": 1}),
@@ -122,6 +137,8 @@ fn filled(path: &str) -> String {
         ("{event}", "started"),
         ("{share_file}", "00.txt"),
         ("{recording_id}", "rec-1"),
+        ("{kind}", "mine"),
+        ("{seq}", "1"),
     ]
     .into_iter()
     .fold(path.to_owned(), |path, (name, value)| path.replace(name, value))

@@ -18,7 +18,8 @@ async fn a_job_is_made_and_shown() {
     let shown = ada.get(&format!("/jobs/{id}")).await.expect(200);
     assert_eq!(shown.body, made.body["job"]);
     let expected = json!({
-        "id": id, "user_id": shown.body["user_id"], "kind": "work", "key": "k", "state": "pending",
+        "id": id, "user_id": shown.body["user_id"], "kind": "work", "key": "k", "tenant": null,
+        "state": "pending",
         "priority": 5, "run_at": "2025-12-31T12:00:00.000000Z", "not_before": null,
         "triggered_at": "2026-01-01T00:00:00.000000Z", "created_at": "2026-01-01T00:00:00.000000Z",
         "finished_at": null, "attempt": 0, "max_attempts": 7, "cancel_requested": false,

@@ -98,6 +98,7 @@ async fn forget_frames(app: &App) {
         cancelled_before: never,
         idempotency_before: never,
         frames_before: app.clock.now(),
+        buckets_before: never,
         rows_max: 100_000,
     };
     app.store.prune(request).await.unwrap();

@@ -106,6 +106,26 @@ async fn metrics_are_for_the_operator() {
 }
 
 #[tokio::test]
+async fn the_operator_sees_in_one_answer_what_waits_and_runs() {
+    let app = App::new();
+    let ada = app.user("ada@example.org").await;
+    for key in ["a", "b"] {
+        ada.enqueue(json!({"kind": "work", "key": key})).await;
+    }
+    let claim = json!({"worker": "w", "kinds": ["work"], "max": 1});
+    ada.post("/jobs/claim", claim).await.expect(200);
+    app.clock.advance(Duration::from_secs(3));
+    let status = app.admin().get("/status").await.expect(200).body;
+    assert_eq!(status["ready"], json!(true));
+    assert_eq!(status["checks"][1]["name"], json!("database"));
+    let work = json!({"kind": "work", "scheduled": 0, "pending": 1, "processing": 1,
+        "at_least": false, "oldest_wait_secs": 3.0});
+    assert_eq!(status["kinds"], json!([work]));
+    ada.get("/status").await.expect_problem(403, "forbidden");
+    app.client().get("/status").await.expect_problem(401, "unauthorized");
+}
+
+#[tokio::test]
 async fn what_hits_a_limit_is_counted() {
     let app = App::new();
     let ada = app.user("ada@example.org").await;

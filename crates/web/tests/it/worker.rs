@@ -21,7 +21,7 @@ async fn a_job_lives_its_whole_life() {
     let claimed = ada.post("/jobs/claim", wish).await.expect(200);
     let lease_no = claimed.body["jobs"][0]["lease_no"].clone();
     let expected = json!({"jobs": [{"id": id, "kind": "work", "key": "k", "payload": payload,
-        "attempt": 1, "max_attempts": 3, "lease_no": lease_no,
+        "tenant": null, "attempt": 1, "max_attempts": 3, "lease_no": lease_no,
         "lease_until": "2026-01-01T00:01:00.000000Z", "deadline_at": null}]});
     assert_eq!(claimed.body, expected);
 

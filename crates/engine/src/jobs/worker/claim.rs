@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::Worker;
 use super::running::Held;
+use crate::jobs::gates::GATED_POLL_EVERY;
 use crate::jobs::handler::Registered;
 use crate::wake::WakeListener;
 
@@ -49,8 +50,13 @@ impl Worker {
                 self.options.poll_every
             });
         }
+        let poll_every = if answer.gated {
+            self.options.poll_every.min(GATED_POLL_EVERY)
+        } else {
+            self.options.poll_every
+        };
         let until_due = answer.next_due_at.map(|due_at| due_at.since(now));
-        Ok(until_due.map_or(self.options.poll_every, |due| due.min(self.options.poll_every)))
+        Ok(until_due.map_or(poll_every, |due| due.min(poll_every)))
     }
 
     fn claim_request(&self) -> ClaimRequest {

@@ -101,7 +101,9 @@ impl Worker {
         for ((settle, answer), held) in settles.iter().zip(answers).zip(held) {
             match answer {
                 Settled::Landed { state } => {
-                    self.deps.wakes.signal(settle.effects.jobs.iter().map(|job| (job.lane(), 1)));
+                    self.deps
+                        .wakes
+                        .signal(settle.effects.jobs.iter().map(|job| (job.base_lane(), 1)));
                     let Some((kind, claimed)) = held else { continue };
                     let took_secs = now.saturating_sub(claimed).as_secs_f64();
                     let error = error_code(&settle.outcome).cloned();

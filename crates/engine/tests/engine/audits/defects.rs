@@ -256,6 +256,7 @@ async fn defect_9_an_audit_outlives_its_job_and_is_read_as_it_is(backend: Backen
         failed_before: now,
         cancelled_before: now,
         idempotency_before: now,
+        buckets_before: now,
         frames_before: now,
         rows_max: 100,
     };

@@ -27,6 +27,7 @@ async fn a_wish_becomes_the_job_it_describes() {
         priority: Some(-7),
         run_at: Some(run_at),
         max_attempts: Some(9),
+        tenant: None,
     };
     let id = enqueue(&jobs, &ada(), full).await;
     let facts = world.waiting(id).await.facts;
@@ -52,8 +53,9 @@ async fn every_problem_of_every_field_is_reported() {
         priority: Some(101),
         run_at: None,
         max_attempts: Some(0),
+        tenant: Some("\n".to_owned()),
     };
-    let expected = ["kind", "key", "payload", "priority", "max_attempts"];
+    let expected = ["kind", "key", "payload", "tenant", "priority", "max_attempts"];
     assert_eq!(fields(jobs.enqueue(&ada(), vec![wrong.clone()], None).await), expected);
 
     let several = vec![wish(OWN), wrong.clone(), wish("1st")];

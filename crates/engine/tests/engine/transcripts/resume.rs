@@ -30,6 +30,7 @@ async fn prune_frames(talk: &Talk) {
         cancelled_before: never,
         idempotency_before: never,
         frames_before: talk.now(),
+        buckets_before: never,
         rows_max: 100_000,
     };
     talk.world.store.prune(request).await.unwrap();

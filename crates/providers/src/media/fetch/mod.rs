@@ -4,8 +4,9 @@
 //! has the same content; nothing is downloaded beyond the limits; redirects are followed by hand,
 //! and never from a secured address to one that is not.
 //!
-//! The rules about addresses that users name do not hold here: these come from the provider, and
-//! lead to its buckets or, for some, to one in the operator's own network.
+//! The rules about addresses that users name do not hold for recordings: their links come from the
+//! provider, and lead to its buckets or, for some, to one in the operator's own network. A
+//! [`Source`] may ask for them.
 
 mod partial;
 
@@ -14,13 +15,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hyper::Method;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderMap, HeaderValue};
 use roundsman_core::ports::{Fetched, MediaError, MediaFetcher};
 use tokio::time::timeout;
 use url::Url;
 
 use self::partial::{Mark, Partial};
 use super::{InvalidCertificates, failed};
+use crate::egress::{EgressError, EgressGuard};
 use crate::http::{self, CallError, Exchange, FileBody, Place, StreamedCall, Tls};
 
 const REDIRECTS_MAX: u32 = 5;
@@ -59,6 +61,17 @@ pub struct HttpMediaFetcher {
     limits: FetchLimits,
 }
 
+/// Where a file is read, and what is needed for it.
+pub(crate) struct Source<'a> {
+    pub(crate) url: Url,
+    /// Sent to the origin of the link, and to no other that a redirect leads to.
+    pub(crate) headers: HeaderMap,
+    /// What decides about addresses of that origin; `None` for one that is trusted.
+    pub(crate) guard: Option<&'a EgressGuard>,
+    /// What decides about others; `None` if all are trusted.
+    pub(crate) elsewhere: Option<&'a EgressGuard>,
+}
+
 /// Why a download did not come to its end.
 enum Stopped {
     /// The connection broke; what came through is there.
@@ -73,14 +86,23 @@ impl HttpMediaFetcher {
         Ok(HttpMediaFetcher { tls, limits })
     }
 
-    async fn fetch(&self, link: &str, to: &Path) -> Result<Fetched, MediaError> {
-        let url = Url::parse(link)
-            .map_err(|_| MediaError::Refused("the provider's link is no URL".to_owned()))?;
+    /// Downloads into a file, going on where it ends if a part is there already and the source can.
+    pub(crate) async fn download_from(
+        &self,
+        source: &Source<'_>,
+        to: &Path,
+    ) -> Result<Fetched, MediaError> {
+        let time_max = self.limits.time_max;
+        let too_slow = || MediaError::Failed(format!("not downloaded within {time_max:?}"));
+        timeout(time_max, self.fetch(source, to)).await.unwrap_or_else(|_| Err(too_slow()))
+    }
+
+    async fn fetch(&self, source: &Source<'_>, to: &Path) -> Result<Fetched, MediaError> {
         let mut partial = Partial::open(to).await.map_err(|error| failed(&error))?;
         let mut fruitless = 0;
         loop {
             let before = partial.bytes();
-            let stopped = match self.go_on(&url, &mut partial).await {
+            let stopped = match self.go_on(source, &mut partial).await {
                 Ok(()) => return Ok(partial.fetched()),
                 Err(stopped) => stopped,
             };
@@ -98,8 +120,8 @@ impl HttpMediaFetcher {
     }
 
     /// One answer, to its end.
-    async fn go_on(&self, url: &Url, partial: &mut Partial) -> Result<(), Stopped> {
-        let mut answer = self.ask(url, partial).await?;
+    async fn go_on(&self, source: &Source<'_>, partial: &mut Partial) -> Result<(), Stopped> {
+        let mut answer = self.ask(source, partial).await?;
         match answer.status {
             200 => {
                 let mark = mark_of(&answer);
@@ -130,15 +152,17 @@ impl HttpMediaFetcher {
     }
 
     /// Asks for what is missing, and follows where that leads.
-    async fn ask(&self, url: &Url, partial: &Partial) -> Result<Exchange, Stopped> {
-        let mut url = url.clone();
+    async fn ask(&self, source: &Source<'_>, partial: &Partial) -> Result<Exchange, Stopped> {
+        let mut url = source.url.clone();
         for _ in 0..=REDIRECTS_MAX {
-            let place = Place::of(&url, &self.tls);
-            let place = place.ok_or_else(|| refused("the provider's link leads nowhere"))?;
+            let is_there = url.origin() == source.url.origin();
+            let guard = if is_there { source.guard } else { source.elsewhere };
+            let place = self.place(&url, guard).await?;
             let call = StreamedCall {
                 method: Method::GET,
                 place,
                 headers: range_headers(partial),
+                extra: if is_there { source.headers.clone() } else { HeaderMap::new() },
                 body: FileBody::default(),
             };
             let answer =
@@ -154,6 +178,19 @@ impl HttpMediaFetcher {
             url = next;
         }
         Err(refused("there are too many redirects"))
+    }
+
+    /// Where an address leads, if it may be connected to.
+    async fn place(&self, url: &Url, guard: Option<&EgressGuard>) -> Result<Place, Stopped> {
+        let Some(guard) = guard else {
+            let place = Place::of(url, &self.tls);
+            return place.ok_or_else(|| refused("the provider's link leads nowhere"));
+        };
+        match guard.resolve(url.as_str()).await {
+            Ok(target) => Ok(Place::pinned(target, &self.tls)),
+            Err(EgressError::Refused(reason)) => Err(refused(&format!("its address: {reason}"))),
+            Err(error) => Err(Stopped::Broken(error.to_string())),
+        }
     }
 
     /// What comes must be what was asked for, of the same content.
@@ -214,9 +251,10 @@ impl HttpMediaFetcher {
 #[async_trait]
 impl MediaFetcher for HttpMediaFetcher {
     async fn download(&self, link: &str, to: &Path) -> Result<Fetched, MediaError> {
-        let time_max = self.limits.time_max;
-        let too_slow = || MediaError::Failed(format!("not downloaded within {time_max:?}"));
-        timeout(time_max, self.fetch(link, to)).await.unwrap_or_else(|_| Err(too_slow()))
+        let url = Url::parse(link)
+            .map_err(|_| MediaError::Refused("the provider's link is no URL".to_owned()))?;
+        let source = Source { url, headers: HeaderMap::new(), guard: None, elsewhere: None };
+        self.download_from(&source, to).await
     }
 }
 

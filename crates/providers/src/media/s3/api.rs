@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::Method;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderMap, HeaderValue};
 use roundsman_core::ports::{Clock, MediaError};
 use secrecy::{ExposeSecret, SecretString};
 use url::{Position, Url};
@@ -175,7 +175,7 @@ impl Api {
             value.map(|value| (name, value)).map_err(|_| unfit())
         });
         let headers = headers.collect::<Result<_, _>>()?;
-        Ok(StreamedCall { method, place, headers, body: body.body })
+        Ok(StreamedCall { method, place, headers, extra: HeaderMap::new(), body: body.body })
     }
 }
 

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod executors;
 mod layering;
 mod problems;
 mod secrets;

@@ -1,12 +1,11 @@
 //! What a person may do to a job: cancel it, try it again.
 
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{
-    CancelCause, FinishedJob, FinishedState, JobId, JobState, retry_by_hand,
-};
+use roundsman_core::jobs::{HELD_UNTIL, JobId, JobState, KindCatalog, retry_by_hand};
 use roundsman_core::ports::{CancelAnswer, RetryAnswer, Scope};
 
 use super::landing::insert_finished;
+use super::links::{cancelled_job, forget_links, rejoin, resolve};
 use super::user_of;
 use super::waiting::{ROUNDS_MAX, identity, insert_waiting, lock_waiting, update_waiting};
 use crate::postgres::columns::{self, WaitingRows, finished_columns, waiting_columns};
@@ -32,7 +31,7 @@ DELETE FROM roundsman.job_queue WHERE id = $1 RETURNING ",
     waiting_columns!()
 );
 
-const LOCK_ONE_WAITING: &str = concat!(
+pub(super) const LOCK_ONE_WAITING: &str = concat!(
     "-- lock_one_waiting
 SELECT ",
     waiting_columns!(),
@@ -49,19 +48,20 @@ const REQUEST_CANCEL: &str = "-- request_cancel
 UPDATE roundsman.job_running SET cancel_requested = true WHERE id = $1";
 
 /// Where a job was when it was looked for.
-enum Place {
+pub(super) enum Place {
     Waiting,
     Running,
     Finished(JobState),
 }
 
-pub(super) struct Cancel {
+pub(super) struct Cancel<'a> {
     pub(super) scope: Scope,
     pub(super) id: JobId,
+    pub(super) catalog: &'a KindCatalog,
     pub(super) now: Timestamp,
 }
 
-impl Operation for Cancel {
+impl Operation for Cancel<'_> {
     type Answer = CancelAnswer;
 
     async fn run(&self, session: &mut Session) -> Result<CancelAnswer, Failure> {
@@ -89,18 +89,18 @@ impl Operation for Cancel {
     }
 }
 
-impl Cancel {
+impl Cancel<'_> {
     async fn cancel_waiting(&self, session: &mut Session) -> Result<Option<CancelAnswer>, Failure> {
         let Some(row) = session.query_opt(TAKE_WAITING, &[&self.id.get()]).await? else {
             return Ok(None);
         };
-        let ended = FinishedJob {
-            facts: columns::waiting(&row)?.facts,
-            state: FinishedState::Cancelled { cause: CancelCause::Requested },
-            finished_at: self.now,
-            progress: None,
-        };
-        insert_finished(session, &[ended]).await?;
+        let job = columns::waiting(&row)?;
+        if job.not_before == Some(HELD_UNTIL) {
+            forget_links(session, self.id).await?;
+        }
+        let ended = [cancelled_job(job, self.now)];
+        insert_finished(session, &ended).await?;
+        resolve(session, &ended, self.catalog, self.now).await?;
         Ok(Some(CancelAnswer::Cancelled))
     }
 }
@@ -156,6 +156,7 @@ impl Retry {
         let job = retry_by_hand(columns::finished(&row)?, self.now);
         let inserted = insert_waiting(session, &WaitingRows::of([&job], self.now)).await?;
         if !inserted.is_empty() {
+            rejoin(session, self.id).await?;
             return Ok(Some(RetryAnswer::Requeued));
         }
         // Its key is taken: it stays as it was, and whoever has the key is named.
@@ -166,7 +167,11 @@ impl Retry {
     }
 }
 
-async fn locate(session: &mut Session, scope: Scope, id: JobId) -> Result<Option<Place>, Failure> {
+pub(super) async fn locate(
+    session: &mut Session,
+    scope: Scope,
+    id: JobId,
+) -> Result<Option<Place>, Failure> {
     let Some(row) = session.query_opt(LOCATE, &[&id.get(), &user_of(scope)]).await? else {
         return Ok(None);
     };

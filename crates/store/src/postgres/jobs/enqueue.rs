@@ -9,6 +9,7 @@ use roundsman_core::jobs::{
 use roundsman_core::ports::{EnqueueAnswer, EnqueueRequest, Enqueued, IdempotencyKey};
 
 use super::copy::copy_waiting;
+use super::gates::note_tenants;
 use super::waiting::{
     Identity, ROUNDS_MAX, identity, insert_waiting, lock_waiting, next_job_ids, update_waiting,
 };
@@ -36,12 +37,14 @@ impl Operation for Enqueue<'_> {
         if let Some(key) = &self.request.idempotency {
             return self.run_once(session, key).await;
         }
+        let no_tenants = wishes.iter().all(|wish| wish.tenant.is_none());
         if let [wish] = wishes.as_slice()
+            && no_tenants
             && let Some(id) = insert_one(session, wish, self.now).await?
         {
             return Ok(EnqueueAnswer::Stored(vec![Enqueued { id, coalesced: false }]));
         }
-        if wishes.iter().all(|wish| wish.key.is_none()) {
+        if no_tenants && wishes.iter().all(|wish| wish.key.is_none()) {
             return Ok(EnqueueAnswer::Stored(write_unkeyed(session, wishes, self.now).await?));
         }
         session.begin();
@@ -165,6 +168,7 @@ pub(in crate::postgres) async fn write_wishes(
     catalog: &KindCatalog,
     now: Timestamp,
 ) -> Result<Vec<Enqueued>, Failure> {
+    note_tenants(session, wishes).await?;
     let ids = next_job_ids(session, wishes.len()).await?;
     let mut answers: Vec<Enqueued> =
         ids.iter().map(|&id| Enqueued { id, coalesced: false }).collect();

@@ -7,6 +7,7 @@ use roundsman_core::jobs::{
     Disposition, FinishedJob, FinishedState, JobId, JobState, KindCatalog, WaitingJob, fold,
 };
 
+use super::links::{mark, resolve};
 use super::waiting::{
     Identity, ROUNDS_MAX, identity, insert_waiting, lock_waiting, update_waiting,
 };
@@ -24,6 +25,7 @@ pub(super) async fn land(
     now: Timestamp,
 ) -> Result<BTreeMap<JobId, JobState>, Failure> {
     let mut states = BTreeMap::new();
+    let mut linked = Vec::new();
     let (mut ended, mut unkeyed) = (Vec::new(), Vec::new());
     let mut keyed: BTreeMap<Identity, WaitingJob> = BTreeMap::new();
     for disposition in dispositions {
@@ -31,6 +33,7 @@ pub(super) async fn land(
             Disposition::Finish(job) => ended.push(job),
             Disposition::Requeue(job) => {
                 states.insert(job.facts.id, waiting_state(&job, now).1);
+                linked.extend(job.facts.linked.then_some(job.facts.id));
                 match identity(&job.facts) {
                     Some(key) => {
                         keyed.insert(key, job);
@@ -46,6 +49,8 @@ pub(super) async fn land(
         states.insert(job.facts.id, finished_state(&job.state));
     }
     insert_finished(session, &ended).await?;
+    mark(session, &linked).await?;
+    resolve(session, &ended, catalog, now).await?;
     Ok(states)
 }
 
@@ -84,12 +89,12 @@ const INSERT_FINISHED: &str = "-- insert_finished
 INSERT INTO roundsman.job_finished
     (id, user_id, state, priority, attempt, max_attempts, run_at, triggered_at, created_at,
      finished_at, kind, key, error_code, folded_into, payload, result, error_message, runs,
-     progress)
+     progress, lane)
 SELECT * FROM unnest(
     $1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::integer[], $6::integer[],
     $7::timestamptz[], $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::text[],
     $12::text[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[],
-    $19::text[])";
+    $19::text[], $20::text[])";
 
 pub(super) async fn insert_finished(
     session: &mut Session,
@@ -102,7 +107,7 @@ pub(super) async fn insert_finished(
     Ok(())
 }
 
-fn finished_state(state: &FinishedState) -> JobState {
+pub(super) fn finished_state(state: &FinishedState) -> JobState {
     match state {
         FinishedState::Completed { .. } => JobState::Completed,
         FinishedState::Failed { .. } => JobState::Failed,

@@ -1,21 +1,29 @@
 //! The jobs: one file per operation of the port, and what several of them share.
 
+mod alarms;
+mod batches;
+mod bulk;
 mod by_hand;
 mod claim;
 mod copy;
 mod depths;
 mod enqueue;
+mod gated;
+mod gates;
 mod gone;
 mod heartbeat;
 mod landing;
+mod links;
 mod process;
 mod prune;
 mod read;
+mod schedules;
 mod settle;
 mod sweep;
 mod waiting;
 
 pub(super) use enqueue::write_wishes;
+pub(super) use gated::GatedLanes;
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
@@ -44,7 +52,7 @@ impl JobStore for PostgresStore {
         request: ClaimRequest,
         now: Timestamp,
     ) -> Result<ClaimAnswer, StoreError> {
-        self.change("store.claim", &claim::Claim { request: &request, now }).await
+        self.claim_all(&request, now).await
     }
 
     async fn heartbeat(
@@ -91,7 +99,8 @@ impl JobStore for PostgresStore {
         id: JobId,
         now: Timestamp,
     ) -> Result<CancelAnswer, StoreError> {
-        self.change("store.cancel", &by_hand::Cancel { scope, id, now }).await
+        self.change("store.cancel", &by_hand::Cancel { scope, id, catalog: &self.catalog, now })
+            .await
     }
 
     async fn retry(
@@ -140,7 +149,7 @@ pub(super) fn user_of(scope: Scope) -> Option<i64> {
 
 /// The statements whose plans are tested.
 #[cfg(test)]
-pub(super) fn hot_statements() -> [&'static str; 9] {
+pub(super) fn hot_statements() -> [&'static str; 15] {
     [
         claim::CLAIM,
         claim::PROMOTE_DUE,
@@ -151,5 +160,11 @@ pub(super) fn hot_statements() -> [&'static str; 9] {
         sweep::SKIPPING.overdue,
         waiting::LOCK_WAITING,
         read::JOBS_OF_USER,
+        read::DEAD_OF_USER,
+        read::DEAD_OF_ALL,
+        gated::LANES_WAITING,
+        gated::LANES_RUNNING,
+        bulk::DEAD_KINDS,
+        bulk::PRUNE_DEAD,
     ]
 }

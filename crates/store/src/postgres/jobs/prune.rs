@@ -21,6 +21,16 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM roundsman.job_finished f USING old WHERE f.ctid = old.ctid";
 
+const PRUNE_BUCKETS: &str = "-- prune_buckets
+WITH old AS MATERIALIZED (
+    SELECT ctid FROM roundsman.job_buckets
+     WHERE at < $1
+     ORDER BY at
+     LIMIT $2
+       FOR UPDATE SKIP LOCKED
+)
+DELETE FROM roundsman.job_buckets b USING old WHERE b.ctid = old.ctid";
+
 const PRUNE_KEYS: &str = "-- prune_keys
 WITH old AS MATERIALIZED (
     SELECT ctid FROM roundsman.idempotency
@@ -75,6 +85,7 @@ impl Operation for Prune {
             session.execute(PRUNE_KEYS, &[&Time(request.idempotency_before), &limit]).await?;
         report.frames =
             session.execute(PRUNE_FRAMES, &[&Time(request.frames_before), &limit]).await?;
+        session.execute(PRUNE_BUCKETS, &[&Time(request.buckets_before), &limit]).await?;
         session.commit().await?;
         let counts = [report.jobs, report.idempotency_keys, report.frames];
         report.more = counts.contains(&rows_max);

@@ -9,7 +9,9 @@ use roundsman_core::ports::{ListFilter, ListPage, Scope};
 use tokio_postgres::Row;
 
 use super::user_of;
-use crate::postgres::columns::{self, FACT_COLUMNS, Reader, fact_columns, running_columns};
+use crate::postgres::columns::{
+    self, FACT_COLUMNS, Reader, fact_columns, finished_columns, running_columns,
+};
 use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
@@ -86,18 +88,24 @@ macro_rules! list {
             " WHERE ",
             $whose,
             " AND ($4::text IS NULL OR kind = $4) AND ($5::text IS NULL OR key = $5) \
-              AND (($6 AND due_at > $10) OR ($7 AND due_at <= $10)) ORDER BY ",
+              AND (($6 AND due_at > $10) OR ($7 AND due_at <= $10)) AND ($11::text IS NULL OR starts_with(key, $11)) \
+              AND ($12::timestamptz IS NULL OR created_at >= $12) \
+              AND ($13::timestamptz IS NULL OR created_at < $13) ORDER BY ",
             $order,
             " LIMIT $3)\nUNION ALL\n(SELECT ",
             running_part!(),
             " WHERE ",
             $running,
-            " AND ($4 IS NULL OR kind = $4) AND ($5 IS NULL OR key = $5) AND $8 \
+            " AND ($4 IS NULL OR kind = $4) AND ($5 IS NULL OR key = $5) AND $8 AND ($11::text IS NULL OR starts_with(key, $11)) \
+              AND ($12::timestamptz IS NULL OR created_at >= $12) \
+              AND ($13::timestamptz IS NULL OR created_at < $13) \
               ORDER BY id DESC LIMIT $3)\nUNION ALL\n(SELECT ",
             finished_part!(),
             " WHERE ",
             $whose,
-            " AND ($4 IS NULL OR kind = $4) AND ($5 IS NULL OR key = $5) AND state + 0 = ANY ($9) \
+            " AND ($4 IS NULL OR kind = $4) AND ($5 IS NULL OR key = $5) AND state + 0 = ANY ($9) AND ($11::text IS NULL OR starts_with(key, $11)) \
+              AND ($12::timestamptz IS NULL OR created_at >= $12) \
+              AND ($13::timestamptz IS NULL OR created_at < $13) \
               ORDER BY ",
             $order,
             " LIMIT $3)\nORDER BY id DESC LIMIT $3"
@@ -149,6 +157,9 @@ impl Operation for Jobs<'_> {
     type Answer = Vec<Job>;
 
     async fn run(&self, session: &mut Session) -> Result<Vec<Job>, Failure> {
+        if self.filter.error.is_some() || self.filter.state == Some(JobState::Failed) {
+            return self.dead(session).await;
+        }
         let sql = match self.scope {
             Scope::User(_) => JOBS_OF_USER,
             Scope::All => JOBS_OF_ALL,
@@ -176,10 +187,68 @@ impl Operation for Jobs<'_> {
                     &wants(JobState::Processing),
                     &ended,
                     &Time(self.now),
+                    &self.filter.key_prefix,
+                    &self.filter.created_from.map(Time),
+                    &self.filter.created_before.map(Time),
                 ],
             )
             .await?;
         rows.iter().map(job).collect()
+    }
+}
+
+macro_rules! list_dead {
+    ($name:literal, $whose:literal, $order:literal) => {
+        concat!(
+            "-- ",
+            $name,
+            "\nSELECT ",
+            finished_columns!(),
+            " FROM roundsman.job_finished WHERE state = 4 AND ",
+            $whose,
+            " AND ($4::text IS NULL OR kind = $4) AND ($5::text IS NULL OR key = $5) \
+              AND ($6::text IS NULL OR starts_with(key, $6)) \
+              AND ($7::timestamptz IS NULL OR created_at >= $7) \
+              AND ($8::timestamptz IS NULL OR created_at < $8) \
+              AND ($9::text IS NULL OR position($9 in error_code) > 0 \
+                   OR position($9 in error_message) > 0) ORDER BY ",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
+/// The failed ones, by indexes of their own: they are looked for among everything that went well.
+pub(super) const DEAD_OF_USER: &str = list_dead!(
+    "dead_of_user",
+    "(user_id, id) < ($1, $2) AND user_id >= $1",
+    "user_id DESC, id DESC"
+);
+pub(super) const DEAD_OF_ALL: &str =
+    list_dead!("dead_of_all", "$1::bigint IS NULL AND id < $2", "id DESC");
+
+impl Jobs<'_> {
+    async fn dead(&self, session: &mut Session) -> Result<Vec<Job>, Failure> {
+        if self.filter.state.is_some_and(|state| state != JobState::Failed) {
+            return Ok(Vec::new());
+        }
+        let sql = match self.scope {
+            Scope::User(_) => DEAD_OF_USER,
+            Scope::All => DEAD_OF_ALL,
+        };
+        let values: [&(dyn postgres_types::ToSql + Sync); 9] = [
+            &user_of(self.scope),
+            &before(self.page),
+            &i64::from(self.page.rows_max),
+            &self.filter.kind.as_ref().map(KindName::as_str),
+            &self.filter.key.as_ref().map(JobKey::as_str),
+            &self.filter.key_prefix,
+            &self.filter.created_from.map(Time),
+            &self.filter.created_before.map(Time),
+            &self.filter.error,
+        ];
+        let rows = session.query(sql, &values).await?;
+        rows.iter().map(|row| Ok(Job::Finished(Box::new(columns::finished(row)?)))).collect()
     }
 }
 

@@ -41,11 +41,20 @@ impl Operation for SettleRuns<'_> {
         let mut states = BTreeMap::new();
         if others.is_empty() {
             // Most batches: one statement that commits by itself.
-            self.finish(session, plain, &mut states).await.map_err(Failure::Commit)?;
+            self.finish(session, plain.clone(), &mut states).await.map_err(Failure::Commit)?;
+            let left = not_yet(&plain, &states);
+            if !left.is_empty() {
+                // Lost, or linked: those are few.
+                session.begin();
+                self.settle_others(session, &left, &mut states).await?;
+                session.commit().await?;
+            }
         } else {
             session.begin();
-            self.finish(session, plain, &mut states).await?;
-            self.settle_others(session, &others, &mut states).await?;
+            self.finish(session, plain.clone(), &mut states).await?;
+            let mut left = not_yet(&plain, &states);
+            left.extend(others);
+            self.settle_others(session, &left, &mut states).await?;
             session.commit().await?;
         }
         let answer = |(settle, first): (&Settle, bool)| match states.get(&settle.lease) {
@@ -58,19 +67,22 @@ impl Operation for SettleRuns<'_> {
 
 /// The delete is the fence: it finds the row with the lease's number or nothing. The run that ends
 /// here goes into columns, whether or not there were others before it: readers put it after those
-/// in the log, which therefore need not be opened.
+/// in the log, which therefore need not be opened. A job whose end somebody has to be told of is left
+/// to the way of the others.
 pub(super) const FINISH: &str = "-- finish
 WITH done AS (
     DELETE FROM roundsman.job_running r
      USING unnest($1::bigint[], $2::bigint[], $3::text[]) AS given(given_id, given_lease, result)
-     WHERE r.id = given_id AND r.lease_no = given_lease
+     WHERE r.id = given_id AND r.lease_no = given_lease AND NOT r.linked
     RETURNING r.*, given.result
 )
 INSERT INTO roundsman.job_finished
     (id, user_id, state, priority, attempt, max_attempts, run_at, triggered_at, created_at,
-     finished_at, lease_no, claimed_at, worker, kind, key, payload, result, runs, progress)
+     finished_at, lease_no, claimed_at, worker, kind, key, payload, result, runs, progress,
+     lane)
 SELECT id, user_id, 3, priority, attempt, max_attempts, run_at, triggered_at, created_at, $4,
-       lease_no, claimed_at, worker, kind, key, payload, result, runs, progress
+       lease_no, claimed_at, worker, kind, key, payload, result, runs, progress,
+       lane
   FROM done
 RETURNING id";
 
@@ -183,6 +195,10 @@ fn touch_each_other(settles: &[&Settle], running: &BTreeMap<LeaseRef, RunningJob
         let key = wish.key.clone().map(|key| (wish.user_id, wish.kind.clone(), key));
         key.is_some_and(|key| keys.contains(&key))
     })
+}
+
+fn not_yet<'s>(settles: &[&'s Settle], states: &BTreeMap<LeaseRef, JobState>) -> Vec<&'s Settle> {
+    settles.iter().copied().filter(|settle| !states.contains_key(&settle.lease)).collect()
 }
 
 fn is_plain(settle: &Settle) -> bool {

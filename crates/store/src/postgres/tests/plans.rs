@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::postgres::session::Session;
-use crate::postgres::{bots, jobs, presence, recordings, transcripts, webhooks};
+use crate::postgres::{bots, jobs, presence, recordings, rooms, tasks, transcripts, webhooks};
 
 /// What the plan of a statement must contain.
 const EXPECTED: &[(&str, &[&str])] = &[
@@ -18,8 +18,15 @@ const EXPECTED: &[(&str, &[&str])] = &[
             "Index Only Scan using job_queue_due",
             "using job_running_key",
             "Index Scan using job_queue_pkey",
+            "using job_gates_pkey",
         ],
     ),
+    ("lanes_waiting", &["using job_queue_ready", "using job_running_key"]),
+    ("lanes_running", &["using job_running_lane"]),
+    ("dead_of_user", &["Scan Backward using job_finished_dead_user"]),
+    ("dead_of_all", &["Scan Backward using job_finished_dead"]),
+    ("dead_kinds", &["using job_finished_dead_kind"]),
+    ("prune_dead", &["using job_finished_dead_kind"]),
     ("promote_due", &["Index Scan using job_queue_due", "Index Scan using job_queue_pkey"]),
     ("finish", &["Index Scan using job_running_pkey"]),
     ("take", &["Index Scan using job_running_pkey"]),
@@ -89,6 +96,18 @@ const EXPECTED: &[(&str, &[&str])] = &[
         &["using active_transcripts_pkey", "Index Cond: (meeting_id = a.meeting_id)"],
     ),
     ("unindexed", &["Index Scan using transcriptions_pkey", "using transcript_words_pkey"]),
+    ("room", &["Index Scan using rooms_pkey"]),
+    ("rooms_of_user", &["Index Scan using rooms_"]),
+    ("room_snapshot", &["Index Scan using room_snapshots_pkey"]),
+    ("room_updates", &["Index Scan using room_updates_pkey"]),
+    ("room_heads", &["Index Scan using rooms_pkey"]),
+    ("lock_rooms", &["Index Scan using rooms_pkey"]),
+    ("update_rooms", &["Index Scan using rooms_pkey"]),
+    ("forget_updates", &["Index Scan using room_updates_pkey"]),
+    ("log_weight", &["Index Scan using room_updates_pkey"]),
+    ("room_versions", &["Index Scan Backward using room_versions_"]),
+    ("room_tokens", &["Index Scan Backward using room_tokens_project"]),
+    ("prune_room_tokens", &["Index Scan using room_tokens_expires"]),
     ("lock_presence", &["Index Scan using presence_pkey"]),
     ("presence_of", &["Index Scan using presence_pkey", "Index Scan using meetings_pkey"]),
     ("open_in_room", &["Index Scan using presence_open_room"]),
@@ -146,10 +165,23 @@ const EXPECTED: &[(&str, &[&str])] = &[
         "lock_failed",
         &["Index Scan using recordings_unfinished", "using recordings_recording_id_key"],
     ),
+    ("lock_task", &["Index Scan using tasks_pkey"]),
+    ("update_task", &["Index Scan using tasks_pkey"]),
+    ("slots_taken", &["Index Scan using tasks_slots"]),
+    ("one_task", &["Index Scan using tasks_pkey"]),
+    ("task_of_result", &["Index Scan using tasks_result_key_key"]),
+    ("tasks_of_all", &["Scan Backward using tasks_pkey"]),
+    ("tasks_of_user", &["Scan Backward using tasks_user"]),
+    ("tasks_of_project", &["Scan Backward using tasks_project"]),
+    ("task_looks", &["Index Scan using tasks_active"]),
+    ("tasks_pending", &["Scan using tasks_active"]),
+    ("unfinished_tasks", &["Index Scan using tasks_unfinished"]),
+    ("untold_tasks", &["Index Scan using tasks_untold"]),
+    ("hint_task", &["Index Scan using tasks_external"]),
 ];
 
 /// The tables whose statistics are made wrong.
-const TABLES: [&str; 24] = [
+const TABLES: [&str; 25] = [
     "roundsman.job_queue",
     "roundsman.job_running",
     "roundsman.job_finished",
@@ -171,6 +203,7 @@ const TABLES: [&str; 24] = [
     "roundsman.inbox",
     "roundsman.recordings",
     "roundsman.consents",
+    "roundsman.tasks",
     "public.meetings",
     "public.meeting_sessions",
     "public.transcriptions",
@@ -268,6 +301,8 @@ fn hot_statements() -> impl Iterator<Item = &'static str> {
         .chain(transcripts::hot_statements())
         .chain(presence::hot_statements())
         .chain(recordings::hot_statements())
+        .chain(rooms::hot_statements())
+        .chain(tasks::hot_statements())
         .chain(webhooks::hot_statements())
 }
 

@@ -2,19 +2,22 @@
 
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{
-    CancelCause, FinishedJob, FinishedState, Job, JobId, JobState, retry_by_hand,
+    FinishedJob, HELD_UNTIL, Job, JobId, JobState, KindCatalog, retry_by_hand,
 };
 use roundsman_core::ports::{CancelAnswer, RetryAnswer, Scope};
 use rusqlite::Connection;
 
-use super::columns::{insert_finished, insert_waiting, update_waiting};
+use super::columns::{insert_waiting, update_waiting};
 use super::enqueue::waiting_with_key;
+use super::links::{cancelled, forget_links, rejoin};
 use super::read;
+use super::settle::end;
 use crate::rows::hasten;
 use crate::sqlite::error::Result;
 
 pub(super) fn cancel(
     conn: &Connection,
+    catalog: &KindCatalog,
     scope: Scope,
     id: JobId,
     now: Timestamp,
@@ -23,13 +26,10 @@ pub(super) fn cancel(
         None => Ok(CancelAnswer::NotFound),
         Some(Job::Waiting(job)) => {
             conn.prepare_cached(DELETE_WAITING)?.execute([id.get()])?;
-            let ended = FinishedJob {
-                facts: job.facts,
-                state: FinishedState::Cancelled { cause: CancelCause::Requested },
-                finished_at: now,
-                progress: None,
-            };
-            insert_finished(conn, &ended)?;
+            if job.not_before == Some(HELD_UNTIL) {
+                forget_links(conn, id)?;
+            }
+            end(conn, catalog, &cancelled(job, now), now)?;
             Ok(CancelAnswer::Cancelled)
         }
         Some(Job::Running(_)) => {
@@ -62,6 +62,7 @@ pub(super) fn retry(
             }
             conn.prepare_cached(DELETE_FINISHED)?.execute([id.get()])?;
             insert_waiting(conn, &retry_by_hand(*job, now), now)?;
+            rejoin(conn, id)?;
             Ok(RetryAnswer::Requeued)
         }
     }

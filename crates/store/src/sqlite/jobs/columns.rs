@@ -7,8 +7,8 @@ use rusqlite::types::ToSqlOutput;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use crate::rows::{
-    self, FactColumns, FinishedColumns, RunningColumns, WaitingColumns, end_columns, runs_to_text,
-    waiting_state,
+    self, FactColumns, FinishedColumns, RunningColumns, WaitingColumns, end_columns, lane_to_keep,
+    runs_to_text, waiting_state,
 };
 use crate::sqlite::error::Result;
 use crate::sqlite::time::{At, optional};
@@ -16,7 +16,7 @@ use crate::sqlite::time::{At, optional};
 macro_rules! fact_columns {
     () => {
         "id, user_id, kind, key, payload, priority, run_at, triggered_at, created_at, attempt, \
-         max_attempts, runs"
+         max_attempts, runs, lane, linked"
     };
 }
 
@@ -49,7 +49,7 @@ macro_rules! finished_columns {
 pub(in crate::sqlite) use {fact_columns, finished_columns, running_columns, waiting_columns};
 
 /// How many columns `fact_columns!` names.
-pub(super) const FACTS: usize = 12;
+pub(super) const FACTS: usize = 14;
 
 pub(in crate::sqlite) fn read_facts(row: &Row<'_>) -> rusqlite::Result<FactColumns> {
     let instant = |index| row.get(index).map(|At(instant)| instant);
@@ -66,6 +66,8 @@ pub(in crate::sqlite) fn read_facts(row: &Row<'_>) -> rusqlite::Result<FactColum
         attempt: row.get(9)?,
         max_attempts: row.get(10)?,
         runs: row.get(11)?,
+        lane: row.get(12)?,
+        linked: row.get(13)?,
     })
 }
 
@@ -201,8 +203,9 @@ pub(super) fn update_waiting(
 const INSERT_FINISHED: &str = "-- insert_finished
     INSERT INTO job_finished (id, user_id, state, priority, attempt, max_attempts, run_at,
         triggered_at, created_at, finished_at, kind, key, error_code, folded_into, payload, result,
-        error_message, runs, progress)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+        error_message, runs, progress, lane)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+        ?20)";
 
 /// Writes a finished job that is in no table now.
 pub(super) fn insert_finished(conn: &Connection, job: &FinishedJob) -> Result<JobState> {
@@ -228,6 +231,7 @@ pub(super) fn insert_finished(conn: &Connection, job: &FinishedJob) -> Result<Jo
         end.error_message,
         runs_to_text(&facts.runs),
         job.progress.as_ref().map(|progress| progress.0.as_str()),
+        lane_to_keep(facts),
     ])?;
     Ok(rows::finished_state_name(facts.id.get(), end.state)?)
 }

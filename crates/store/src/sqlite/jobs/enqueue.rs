@@ -15,6 +15,7 @@ use super::columns::{
     waiting_columns,
 };
 use super::draw_numbers;
+use super::gates::note_tenants;
 use crate::rows;
 use crate::sqlite::error::Result;
 use crate::sqlite::time::At;
@@ -51,6 +52,7 @@ pub(in crate::sqlite) fn insert_jobs(
     wishes: Vec<NewJob>,
     now: Timestamp,
 ) -> Result<Vec<Enqueued>> {
+    note_tenants(conn, &wishes)?;
     let mut batch = Batch::with_capacity(wishes.len());
     for wish in wishes {
         batch.add(conn, catalog, wish, now)?;

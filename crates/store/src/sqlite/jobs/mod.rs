@@ -1,17 +1,24 @@
 //! The jobs: every method of the port is one closure over one transaction, and the statements of
 //! each are in the module of its name.
 
+mod alarms;
+mod batches;
+mod bulk;
 mod by_hand;
 mod claim;
 pub(super) mod columns;
 mod depths;
 pub(super) mod enqueue;
+mod gated;
+mod gates;
 mod heartbeat;
+mod links;
 #[cfg(test)]
 mod plans;
 mod process;
 mod prune;
 mod read;
+mod schedules;
 mod settle;
 mod sweep;
 
@@ -96,7 +103,10 @@ impl JobStore for SqliteStore {
         id: JobId,
         now: Timestamp,
     ) -> Result<CancelAnswer, StoreError> {
-        self.write("store.cancel", move |conn, _| by_hand::cancel(conn, scope, id, now)).await
+        self.write("store.cancel", move |conn, catalog| {
+            by_hand::cancel(conn, catalog, scope, id, now)
+        })
+        .await
     }
 
     async fn retry(

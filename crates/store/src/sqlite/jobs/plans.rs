@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{claim, depths, enqueue, prune, read};
+use super::{batches, bulk, claim, depths, enqueue, gated, prune, read};
 use crate::sqlite::schema;
 
 #[test]
@@ -12,11 +12,21 @@ fn statements_use_their_index() {
     let expected = [
         (claim::CANDIDATES, "job_queue_ready"),
         (claim::CANDIDATES, "job_running_key"),
+        (gated::NEXT_LANE_FROM, "job_queue_ready"),
+        (gated::NEXT_LANE_AFTER, "job_queue_ready"),
+        (gated::COUNT_CLAIMABLE, "job_queue_ready"),
+        (gated::LANES_RUNNING, "job_running_lane"),
         (claim::PROMOTE, "job_queue_due"),
         (claim::NEXT_DUE, "job_queue_due"),
         (enqueue::SELECT_WAITING_KEY, "job_queue_key"),
         (read::LIST_WAITING_OF_USER, "job_queue_user"),
         (read::LIST_FINISHED_OF_USER, "job_finished_user"),
+        (read::LIST_DEAD_OF_USER, "job_finished_dead_user"),
+        (read::LIST_DEAD_OF_ALL, "job_finished_dead"),
+        (batches::PRUNE, "job_batches_finished"),
+        (bulk::NEXT_DEAD_KIND, "job_finished_dead_kind"),
+        (bulk::COUNT_DEAD, "job_finished_dead_kind"),
+        (bulk::PRUNE_DEAD, "job_finished_dead_kind"),
         (prune::PRUNE_JOBS, "job_finished_at"),
         (prune::PRUNE_IDEMPOTENCY, "idempotency_created"),
         (prune::PRUNE_FRAMES, "frames_at"),

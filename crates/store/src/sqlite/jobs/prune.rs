@@ -21,6 +21,7 @@ pub(super) fn prune(conn: &Connection, request: PruneRequest) -> Result<PruneRep
     let idempotency_keys =
         delete_before(conn, PRUNE_IDEMPOTENCY, request.idempotency_before, rows_max)?;
     let frames = delete_before(conn, PRUNE_FRAMES, request.frames_before, rows_max)?;
+    delete_before(conn, PRUNE_BUCKETS, request.buckets_before, rows_max)?;
     let more = [jobs, idempotency_keys, frames].contains(&rows_max);
     Ok(PruneReport { jobs, idempotency_keys, frames, more })
 }
@@ -29,6 +30,11 @@ pub(super) const PRUNE_JOBS: &str = "-- prune_jobs
     DELETE FROM job_finished
      WHERE id IN (SELECT id FROM job_finished WHERE state = ?1 AND finished_at < ?2
                    ORDER BY finished_at LIMIT ?3)";
+
+pub(super) const PRUNE_BUCKETS: &str = "-- prune_buckets
+    DELETE FROM job_buckets
+     WHERE (gate, tenant) IN (SELECT gate, tenant FROM job_buckets WHERE at < ?1
+                               ORDER BY at LIMIT ?2)";
 
 pub(super) const PRUNE_IDEMPOTENCY: &str = "-- prune_idempotency
     DELETE FROM idempotency

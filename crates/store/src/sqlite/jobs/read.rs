@@ -35,6 +35,10 @@ pub(super) fn jobs(
     now: Timestamp,
 ) -> Result<Vec<Job>> {
     let mut found = Vec::new();
+    if filter.error.is_some() || filter.state == Some(JobState::Failed) {
+        dead(conn, scope, filter, page, &mut found)?;
+        return Ok(found);
+    }
     let wants = |wanted: fn(JobState) -> bool| filter.state.is_none_or(wanted);
     if wants(|state| matches!(state, JobState::Scheduled | JobState::Pending)) {
         waiting(conn, scope, filter, page, now, &mut found)?;
@@ -96,7 +100,8 @@ pub(super) const LIST_WAITING_OF_USER: &str = concat!(
     waiting_columns!(),
     " FROM job_queue
      WHERE user_id = ?1 AND id < ?2 AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR key = ?4)
-       AND (?5 IS NULL OR (due_at <= ?6) = ?5)
+       AND (?5 IS NULL OR (due_at <= ?6) = ?5) AND (?8 IS NULL OR substr(key, 1, length(?8)) = ?8)
+       AND (?9 IS NULL OR created_at >= ?9) AND (?10 IS NULL OR created_at < ?10)
      ORDER BY id DESC LIMIT ?7"
 );
 
@@ -106,7 +111,8 @@ const LIST_WAITING_OF_ALL: &str = concat!(
     waiting_columns!(),
     " FROM job_queue
      WHERE ?1 IS NULL AND id < ?2 AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR key = ?4)
-       AND (?5 IS NULL OR (due_at <= ?6) = ?5)
+       AND (?5 IS NULL OR (due_at <= ?6) = ?5) AND (?8 IS NULL OR substr(key, 1, length(?8)) = ?8)
+       AND (?9 IS NULL OR created_at >= ?9) AND (?10 IS NULL OR created_at < ?10)
      ORDER BY id DESC LIMIT ?7"
 );
 
@@ -131,7 +137,10 @@ fn waiting(
         bound.key,
         due,
         At(now),
-        bound.rows_max
+        bound.rows_max,
+        bound.key_prefix,
+        bound.created_from,
+        bound.created_before
     ])?;
     while let Some(row) = rows.next()? {
         found.push(Job::Waiting(read_waiting(row)?.into_job()?));
@@ -146,7 +155,8 @@ const LIST_RUNNING: &str = concat!(
     running_columns!(),
     " FROM job_running
      WHERE (?1 IS NULL OR user_id = ?1) AND id < ?2 AND (?3 IS NULL OR kind = ?3)
-       AND (?4 IS NULL OR key = ?4)
+       AND (?4 IS NULL OR key = ?4) AND (?6 IS NULL OR substr(key, 1, length(?6)) = ?6)
+       AND (?7 IS NULL OR created_at >= ?7) AND (?8 IS NULL OR created_at < ?8)
      ORDER BY id DESC LIMIT ?5"
 );
 
@@ -163,7 +173,10 @@ fn running(
         bound.before,
         bound.kind,
         bound.key,
-        bound.rows_max
+        bound.rows_max,
+        bound.key_prefix,
+        bound.created_from,
+        bound.created_before
     ])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -178,7 +191,8 @@ pub(super) const LIST_FINISHED_OF_USER: &str = concat!(
     finished_columns!(),
     " FROM job_finished
      WHERE user_id = ?1 AND id < ?2 AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR key = ?4)
-       AND (?5 IS NULL OR state = ?5)
+       AND (?5 IS NULL OR state = ?5) AND (?7 IS NULL OR substr(key, 1, length(?7)) = ?7)
+       AND (?8 IS NULL OR created_at >= ?8) AND (?9 IS NULL OR created_at < ?9)
      ORDER BY id DESC LIMIT ?6"
 );
 
@@ -188,7 +202,8 @@ const LIST_FINISHED_OF_ALL: &str = concat!(
     finished_columns!(),
     " FROM job_finished
      WHERE ?1 IS NULL AND id < ?2 AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR key = ?4)
-       AND (?5 IS NULL OR state = ?5)
+       AND (?5 IS NULL OR state = ?5) AND (?7 IS NULL OR substr(key, 1, length(?7)) = ?7)
+       AND (?8 IS NULL OR created_at >= ?8) AND (?9 IS NULL OR created_at < ?9)
      ORDER BY id DESC LIMIT ?6"
 );
 
@@ -211,7 +226,69 @@ fn finished(
         bound.kind,
         bound.key,
         state,
-        bound.rows_max
+        bound.rows_max,
+        bound.key_prefix,
+        bound.created_from,
+        bound.created_before
+    ])?;
+    while let Some(row) = rows.next()? {
+        found.push(Job::Finished(Box::new(read_finished(row)?.into_job()?)));
+    }
+    Ok(())
+}
+
+macro_rules! list_dead {
+    ($name:literal, $index:literal, $whose:literal) => {
+        concat!(
+            "-- ",
+            $name,
+            "\nSELECT ",
+            finished_columns!(),
+            " FROM job_finished INDEXED BY ",
+            $index,
+            " WHERE state = 4 AND ",
+            $whose,
+            " AND id < ?2 AND (?3 IS NULL OR kind = ?3) AND (?4 IS NULL OR key = ?4) \
+              AND (?6 IS NULL OR substr(key, 1, length(?6)) = ?6) \
+              AND (?7 IS NULL OR created_at >= ?7) AND (?8 IS NULL OR created_at < ?8) \
+              AND (?9 IS NULL OR instr(error_code, ?9) > 0 OR instr(error_message, ?9) > 0) \
+              ORDER BY id DESC LIMIT ?5"
+        )
+    };
+}
+
+/// The failed ones, by indexes of their own: they are looked for among everything that went well. The
+/// indexes are named, because SQLite would take the one by state and sort.
+pub(super) const LIST_DEAD_OF_USER: &str =
+    list_dead!("list_dead_of_user", "job_finished_dead_user", "user_id = ?1");
+pub(super) const LIST_DEAD_OF_ALL: &str =
+    list_dead!("list_dead_of_all", "job_finished_dead", "?1 IS NULL");
+
+fn dead(
+    conn: &Connection,
+    scope: Scope,
+    filter: &ListFilter,
+    page: ListPage,
+    found: &mut Vec<Job>,
+) -> Result<()> {
+    if filter.state.is_some_and(|state| state != JobState::Failed) {
+        return Ok(());
+    }
+    let mut statement = conn.prepare_cached(match scope {
+        Scope::User(_) => LIST_DEAD_OF_USER,
+        Scope::All => LIST_DEAD_OF_ALL,
+    })?;
+    let bound = Bound::of(scope, filter, page);
+    let mut rows = statement.query(params![
+        bound.user,
+        bound.before,
+        bound.kind,
+        bound.key,
+        bound.rows_max,
+        bound.key_prefix,
+        bound.created_from,
+        bound.created_before,
+        filter.error.as_deref()
     ])?;
     while let Some(row) = rows.next()? {
         found.push(Job::Finished(Box::new(read_finished(row)?.into_job()?)));
@@ -226,6 +303,9 @@ struct Bound<'a> {
     kind: Option<&'a str>,
     key: Option<&'a str>,
     rows_max: u32,
+    key_prefix: Option<&'a str>,
+    created_from: Option<At>,
+    created_before: Option<At>,
 }
 
 impl<'a> Bound<'a> {
@@ -236,11 +316,14 @@ impl<'a> Bound<'a> {
             kind: filter.kind.as_ref().map(KindName::as_str),
             key: filter.key.as_ref().map(JobKey::as_str),
             rows_max: page.rows_max,
+            key_prefix: filter.key_prefix.as_deref(),
+            created_from: filter.created_from.map(At),
+            created_before: filter.created_before.map(At),
         }
     }
 }
 
-fn user_of(scope: Scope) -> Option<i64> {
+pub(super) fn user_of(scope: Scope) -> Option<i64> {
     match scope {
         Scope::User(user) => Some(user.get()),
         Scope::All => None,

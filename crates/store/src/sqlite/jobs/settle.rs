@@ -2,8 +2,8 @@
 
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{
-    Disposition, JobState, KindCatalog, LeaseRef, Outcome, RunningJob, Settle, Settled, WaitingJob,
-    fold, settle as settle_run,
+    Disposition, FinishedJob, JobState, KindCatalog, LeaseRef, Outcome, RunningJob, Settle,
+    Settled, WaitingJob, fold, settle as settle_run,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -12,6 +12,7 @@ use super::columns::{
     update_waiting,
 };
 use super::enqueue::waiting_with_key;
+use super::links::{mark, resolve};
 use crate::rows::RunningColumns;
 use crate::sqlite::effects;
 use crate::sqlite::error::Result;
@@ -51,9 +52,23 @@ pub(super) fn place(
     now: Timestamp,
 ) -> Result<JobState> {
     match disposition {
-        Disposition::Finish(job) => insert_finished(conn, &job),
+        Disposition::Finish(job) => end(conn, catalog, &job, now),
         Disposition::Requeue(job) => requeue(conn, catalog, job, now),
     }
+}
+
+/// Writes a job that has ended and tells whoever waits for that.
+pub(super) fn end(
+    conn: &Connection,
+    catalog: &KindCatalog,
+    job: &FinishedJob,
+    now: Timestamp,
+) -> Result<JobState> {
+    let state = insert_finished(conn, job)?;
+    if job.facts.linked {
+        resolve(conn, catalog, job, state, now)?;
+    }
+    Ok(state)
 }
 
 const DELETE_RUNNING: &str = "-- delete_running
@@ -72,18 +87,18 @@ pub(super) fn delete_running(conn: &Connection, id: i64) -> Result<()> {
 macro_rules! first_run_columns {
     () => {
         "id, user_id, priority, attempt, max_attempts, run_at, triggered_at, created_at, \
-         lease_no, claimed_at, worker, kind, key, payload, progress"
+         lease_no, claimed_at, worker, kind, key, payload, progress, lane"
     };
 }
 
 /// How many columns `first_run_columns!` names.
-const FIRST_RUN: usize = 15;
+const FIRST_RUN: usize = 16;
 
 const SELECT_FIRST_RUN: &str = concat!(
     "-- select_first_run
     SELECT ",
     first_run_columns!(),
-    " FROM job_running WHERE id = ?1 AND lease_no = ?2 AND runs IS NULL"
+    " FROM job_running WHERE id = ?1 AND lease_no = ?2 AND runs IS NULL AND linked = 0"
 );
 
 const INSERT_FIRST_RUN: &str = concat!(
@@ -91,7 +106,7 @@ const INSERT_FIRST_RUN: &str = concat!(
     INSERT INTO job_finished (",
     first_run_columns!(),
     ", state, finished_at, result)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 3, ?16, ?17)"
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 3, ?17, ?18)"
 );
 
 /// The way of nearly every run: done, with no run before it. The row is copied as it is, its only
@@ -174,10 +189,14 @@ fn requeue(
         None => None,
     };
     let Some(waiting) = waiting else {
-        return insert_waiting(conn, &job, now);
+        let state = insert_waiting(conn, &job, now)?;
+        if job.facts.linked {
+            mark(conn, job.facts.id)?;
+        }
+        return Ok(state);
     };
     let merge = catalog.merge(&facts.kind);
     let folded = fold(waiting, job, merge, now);
     update_waiting(conn, &folded.survivor, now)?;
-    insert_finished(conn, &folded.ended)
+    end(conn, catalog, &folded.ended, now)
 }

@@ -369,6 +369,7 @@ fn everything(now: Timestamp) -> PruneRequest {
         failed_before: now,
         cancelled_before: now,
         idempotency_before: now,
+        buckets_before: now,
         frames_before: now,
         rows_max: 100,
     }

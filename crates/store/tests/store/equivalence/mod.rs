@@ -3,9 +3,12 @@
 
 mod audits;
 mod ops;
+mod orders;
 mod presence;
 mod recordings;
+mod rooms;
 mod subject;
+mod tasks;
 mod transcripts;
 
 use std::sync::Arc;
@@ -36,10 +39,14 @@ fn all_adapters_do_the_same() {
     // The same cases every time: a failure of the gate must be one that can be repeated.
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config, random);
-    let outcome = runner.run(&sequences(OPS_MAX), |ops| {
+    let outcome = runner.run(&sequences(OPS_MAX), |(ordered, ops)| {
         runtime.block_on(async {
             shared.empty().await;
-            compare(subjects(&shared).await, &ops).await
+            let mut subjects = subjects(&shared).await;
+            for subject in &mut subjects {
+                subject.ordered = ordered;
+            }
+            compare(subjects, &ops).await
         })
     });
     if let Err(failure) = outcome {

@@ -7,6 +7,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
+use super::orders::{Order, order};
+
 /// A job or lease among those that have appeared so far, counted round and round.
 pub(super) type Pick = usize;
 
@@ -22,6 +24,7 @@ pub(super) enum Op {
     Retry { by: Option<u8>, job: Pick },
     Commit { guard: Option<Pick>, after: After },
     Prune { older_than_secs: u64 },
+    Order(Order),
 }
 
 /// Which user's jobs of which kind.
@@ -39,6 +42,7 @@ pub(super) struct Wish {
     pub(super) priority: i16,
     pub(super) delay_secs: i64,
     pub(super) max_attempts: Option<u32>,
+    pub(super) tenant: Option<u8>,
 }
 
 #[derive(Debug, Clone)]
@@ -59,8 +63,27 @@ pub(super) struct After {
     pub(super) webhook: bool,
 }
 
-pub(super) fn sequences(ops_max: usize) -> impl Strategy<Value = Vec<Op>> {
-    vec(op(), 1..=ops_max)
+/// Half of them without anything that kinds have to ask for: those take other ways. Says which.
+pub(super) fn sequences(ops_max: usize) -> impl Strategy<Value = (bool, Vec<Op>)> {
+    let with_orders = prop_oneof![3 => op(), 1 => order().prop_map(Op::Order)];
+    prop_oneof![
+        vec(op().prop_map(plain), 1..=ops_max).prop_map(|ops| (false, ops)),
+        vec(with_orders, 1..=ops_max).prop_map(|ops| (true, ops)),
+    ]
+}
+
+/// The same without tenants.
+fn plain(mut op: Op) -> Op {
+    let without = |wish: &mut Wish| wish.tenant = None;
+    match &mut op {
+        Op::Enqueue { wishes, .. } => wishes.iter_mut().for_each(without),
+        Op::Settle { ends, .. } => {
+            ends.iter_mut().filter_map(|(_, _, after)| after.job.as_mut()).for_each(without);
+        }
+        Op::Commit { after, .. } => after.job.iter_mut().for_each(without),
+        _ => {}
+    }
+    op
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -91,7 +114,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn place() -> impl Strategy<Value = Place> {
+pub(super) fn place() -> impl Strategy<Value = Place> {
     (0..2u8, 0..3u8).prop_map(|(user, kind)| Place { user, kind })
 }
 
@@ -100,18 +123,20 @@ fn lane_of(place: Place) -> Place {
     if place.kind == 2 { Place { user: 0, ..place } } else { place }
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+pub(super) fn wish() -> impl Strategy<Value = Wish> {
     let delay = prop_oneof![4 => Just(0i64), 1 => Just(-90), 1 => Just(5), 1 => Just(60)];
     let attempts = prop_oneof![Just(None), Just(Some(1u32)), Just(Some(3))];
     let key = prop_oneof![1 => Just(None), 4 => (0..2u8).prop_map(Some)];
-    (place(), key, any::<u8>(), -2..3i16, delay, attempts).prop_map(
-        |(place, key, payload, priority, delay_secs, max_attempts)| Wish {
+    let tenant = prop_oneof![2 => Just(None), 1 => (0..2u8).prop_map(Some)];
+    (place(), key, any::<u8>(), -2..3i16, delay, attempts, tenant).prop_map(
+        |(place, key, payload, priority, delay_secs, max_attempts, tenant)| Wish {
             place,
             key,
             payload,
             priority,
             delay_secs,
             max_attempts,
+            tenant,
         },
     )
 }

@@ -9,18 +9,19 @@ use std::time::Duration;
 use roundsman_core::Timestamp;
 use roundsman_core::effects::{Effects, Frame, NewFrame, WebhookEvent};
 use roundsman_core::jobs::{
-    CancelCause, FinishedState, Job, JobError, JobFacts, JobId, Lane, LeaseNo, LeaseOwner,
-    LeaseRef, NewJob, Outcome, RunningJob, Settle, WorkerName,
+    BatchId, CancelCause, FinishedState, Job, JobError, JobFacts, JobId, Lane, LeaseNo, LeaseOwner,
+    LeaseRef, NewJob, Outcome, RunningJob, ScheduleId, Settle, Tenant, WorkerName,
 };
 use roundsman_core::ports::{
-    CancelAnswer, ClaimRequest, EnqueueAnswer, EnqueueRequest, Heartbeat, IdempotencyKey,
-    KindDepth, LaneDemand, ListFilter, ListPage, PruneRequest, RetryAnswer, Scope, Store,
-    StoreError, SweepRequest,
+    CancelAnswer, ClaimAnswer, ClaimRequest, EnqueueAnswer, EnqueueRequest, Heartbeat,
+    IdempotencyKey, KindDepth, LaneDemand, ListFilter, ListPage, PruneRequest, RetryAnswer, Scope,
+    Store, StoreError, SweepRequest,
 };
 use roundsman_core::users::UserId;
 use roundsman_store::conformance::{ADA, BOB, COLLECT, RENDER, SHARED, json, key, kind};
 
-use super::ops::{After, End, Op, Place, Wish};
+use super::ops::{After, End, Op, Pick, Place, Wish};
+use super::orders::VisibleOrders;
 
 const STREAM: &str = "stream";
 
@@ -28,8 +29,13 @@ pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) store: Arc<dyn Store>,
     /// The place of every job that ever appeared.
-    places: BTreeMap<JobId, JobId>,
+    pub(super) places: BTreeMap<JobId, JobId>,
     ids: Vec<JobId>,
+    pub(super) batches: Vec<BatchId>,
+    pub(super) schedules: Vec<ScheduleId>,
+    /// Kinds ask for more than being run. Then lanes are claimed and runs are ended one at a time: who
+    /// goes first among several is not promised.
+    pub(super) ordered: bool,
     /// The place of every claim.
     claims: BTreeMap<LeaseNo, LeaseNo>,
     leases: Vec<LeaseRef>,
@@ -46,6 +52,7 @@ pub(super) struct Visible {
     depths: Vec<KindDepth>,
     frames: Vec<Frame>,
     webhooks: Vec<WebhookEvent>,
+    orders: VisibleOrders,
 }
 
 impl Subject {
@@ -57,6 +64,9 @@ impl Subject {
             store,
             places: BTreeMap::new(),
             ids: Vec::new(),
+            batches: Vec::new(),
+            schedules: Vec::new(),
+            ordered: false,
             claims: BTreeMap::new(),
             leases: Vec::new(),
             _keep: Box::new(keep),
@@ -79,16 +89,7 @@ impl Subject {
                 });
                 Ok(format!("{:?}", self.store.heartbeat(distinct(beats), now).await?))
             }
-            Op::Settle { ends, jitter } => {
-                let settles = ends.iter().map(|(pick, end, after)| Settle {
-                    lease: self.lease(*pick),
-                    outcome: outcome(end, now),
-                    effects: effects(after, now),
-                });
-                let answer = self.store.settle(settles.collect(), *jitter, now).await?;
-                self.discover(now).await?;
-                Ok(format!("{answer:?}"))
-            }
+            Op::Settle { ends, jitter } => self.settle(ends, *jitter, now).await,
             Op::Sweep { after_outage, jitter } => {
                 let request = SweepRequest {
                     rows_max: 10_000,
@@ -120,6 +121,7 @@ impl Subject {
             Op::Prune { older_than_secs } => {
                 let limit = now - Duration::from_secs(*older_than_secs);
                 let request = PruneRequest {
+                    buckets_before: Timestamp::EPOCH,
                     completed_before: limit,
                     failed_before: limit,
                     cancelled_before: limit,
@@ -127,13 +129,37 @@ impl Subject {
                     frames_before: limit,
                     rows_max: 10_000,
                 };
-                Ok(format!("{:?}", self.store.prune(request).await?))
+                let batches = self.store.prune_batches(limit, 10_000).await?;
+                Ok(format!("{:?} {batches}", self.store.prune(request).await?))
             }
+            Op::Order(order) => self.obey(order, now).await,
         }
+    }
+
+    async fn settle(
+        &mut self,
+        ends: &[(Pick, End, After)],
+        jitter: u64,
+        now: Timestamp,
+    ) -> Result<String, StoreError> {
+        let settles = ends.iter().map(|(pick, end, after)| Settle {
+            lease: self.lease(*pick),
+            outcome: outcome(end, now),
+            effects: effects(after, now),
+        });
+        let settles: Vec<Settle> = settles.collect();
+        let size = if self.ordered { 1 } else { settles.len() };
+        let mut answer = Vec::new();
+        for few in settles.chunks(size) {
+            answer.extend(self.store.settle(few.to_vec(), jitter, now).await?);
+        }
+        self.discover(now).await?;
+        Ok(format!("{answer:?}"))
     }
 
     /// Everything there is, by places.
     pub(super) async fn look(&mut self, now: Timestamp) -> Result<Visible, StoreError> {
+        self.discover(now).await?;
         let jobs = self.all_jobs(now).await?;
         let page = ListPage { before: None, rows_max: 10_000 };
         let running = self.store.leases(Scope::All, page).await?;
@@ -146,6 +172,7 @@ impl Subject {
             depths,
             frames: self.store.frames(STREAM.to_owned(), 0, 10_000).await?,
             webhooks: webhooks.into_iter().map(|(_, event)| event).collect(),
+            orders: self.look_at_orders(now).await?,
         })
     }
 
@@ -189,12 +216,39 @@ impl Subject {
             lease_ttl: Duration::from_secs(60),
             deadline: deadline.then_some(Duration::from_secs(100)),
         });
-        let request = ClaimRequest {
-            worker: WorkerName::new("w"),
-            owner: if inside { self.inside } else { LeaseOwner::Outside },
-            demands: demands.collect(),
-            total_max,
-        };
+        let demands: Vec<LaneDemand> = demands.collect();
+        let owner = if inside { self.inside } else { LeaseOwner::Outside };
+        let size = if self.ordered { 1 } else { demands.len().max(1) };
+        let (mut jobs, mut next_due_at) = (Vec::new(), None);
+        for few in demands.chunks(size) {
+            let left = total_max.saturating_sub(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+            let answer = self.claim_some(few.to_vec(), left, owner, now).await?;
+            jobs.extend(answer.jobs);
+            next_due_at = [next_due_at, answer.next_due_at].into_iter().flatten().min();
+        }
+        let jobs: Vec<_> = jobs.into_iter().map(|job| self.placed_running(job)).collect();
+        Ok(format!("{jobs:?} next {next_due_at:?}"))
+    }
+
+    pub(super) async fn claim_lane(
+        &mut self,
+        lane: Lane,
+        max: u32,
+        owner: LeaseOwner,
+        now: Timestamp,
+    ) -> Result<Vec<RunningJob>, StoreError> {
+        let demand = LaneDemand { lane, max, lease_ttl: Duration::from_secs(60), deadline: None };
+        Ok(self.claim_some(vec![demand], max, owner, now).await?.jobs)
+    }
+
+    async fn claim_some(
+        &mut self,
+        demands: Vec<LaneDemand>,
+        total_max: u32,
+        owner: LeaseOwner,
+        now: Timestamp,
+    ) -> Result<ClaimAnswer, StoreError> {
+        let request = ClaimRequest { worker: WorkerName::new("w"), owner, demands, total_max };
         let answer = self.store.claim(request, now).await?;
         for job in &answer.jobs {
             let claim = LeaseNo::new(place(self.leases.len()));
@@ -202,12 +256,11 @@ impl Subject {
             assert!(first, "{}: {:?} was handed out twice", self.name, job.lease.lease_no);
             self.leases.push(job.lease_ref());
         }
-        let jobs: Vec<_> = answer.jobs.into_iter().map(|job| self.placed_running(job)).collect();
-        Ok(format!("{jobs:?} next {:?}", answer.next_due_at))
+        Ok(answer)
     }
 
     /// Gives jobs that appeared with the last operation their place, in the order of their numbers.
-    async fn discover(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) async fn discover(&mut self, now: Timestamp) -> Result<(), StoreError> {
         for job in self.all_jobs(now).await?.iter().rev() {
             let id = job.facts().id;
             if !self.places.contains_key(&id) {
@@ -218,12 +271,12 @@ impl Subject {
         Ok(())
     }
 
-    async fn all_jobs(&self, now: Timestamp) -> Result<Vec<Job>, StoreError> {
+    pub(super) async fn all_jobs(&self, now: Timestamp) -> Result<Vec<Job>, StoreError> {
         let page = ListPage { before: None, rows_max: 10_000 };
         self.store.jobs(Scope::All, ListFilter::default(), page, now).await
     }
 
-    fn id(&self, pick: usize) -> JobId {
+    pub(super) fn id(&self, pick: usize) -> JobId {
         let none = JobId::new(i64::MAX);
         pick.checked_rem(self.ids.len()).map_or(none, |place| self.ids[place])
     }
@@ -286,7 +339,7 @@ fn distinct(beats: impl Iterator<Item = Heartbeat>) -> Vec<Heartbeat> {
     kept
 }
 
-fn new_job(wish: &Wish, now: Timestamp) -> NewJob {
+pub(super) fn new_job(wish: &Wish, now: Timestamp) -> NewJob {
     NewJob {
         user_id: user(wish.place.user),
         kind: kind(kind_name(wish.place)),
@@ -295,6 +348,9 @@ fn new_job(wish: &Wish, now: Timestamp) -> NewJob {
         priority: wish.priority,
         run_at: shifted(now, wish.delay_secs),
         max_attempts: wish.max_attempts,
+        tenant: wish
+            .tenant
+            .and_then(|number| Tenant::new(["acme", "b/c"][usize::from(number)]).ok()),
     }
 }
 
@@ -331,15 +387,15 @@ fn effects(after: &After, now: Timestamp) -> Effects {
     }
 }
 
-fn scope(by: Option<u8>) -> Scope {
+pub(super) fn scope(by: Option<u8>) -> Scope {
     by.map_or(Scope::All, |number| Scope::User(user(number)))
 }
 
-fn user(number: u8) -> UserId {
+pub(super) fn user(number: u8) -> UserId {
     if number == 0 { ADA } else { BOB }
 }
 
-fn kind_name(place: Place) -> &'static str {
+pub(super) fn kind_name(place: Place) -> &'static str {
     [RENDER, COLLECT, SHARED][usize::from(place.kind)]
 }
 

@@ -136,7 +136,7 @@ impl JobStore for Reference {
                     finished_at: now,
                     progress: None,
                 };
-                state.finish_job(ended);
+                state.finish(&self.rules, ended, now);
                 CancelAnswer::Cancelled
             }
             Some(Job::Running(mut job)) => {
@@ -172,6 +172,7 @@ impl JobStore for Reference {
                 }
                 state.finished.remove(&id);
                 state.waiting.insert(id, retry_by_hand(*job, now));
+                state.rejoin(id);
                 RetryAnswer::Requeued
             }
         })
@@ -196,6 +197,7 @@ impl JobStore for Reference {
             filter.kind.as_ref().is_none_or(|kind| job.facts().kind == *kind)
                 && filter.key.as_ref().is_none_or(|key| job.facts().key.as_ref() == Some(key))
                 && filter.state.is_none_or(|state| job.state(now) == state)
+                && super::bulk::fits(&filter, job)
         };
         let jobs = ids.into_iter().filter(|id| page.before.is_none_or(|before| *id < before));
         let jobs = jobs.filter_map(|id| state.job(scope, id)).filter(wanted);
@@ -262,7 +264,7 @@ impl Reference {
     fn dispose(&self, state: &mut State, disposition: Disposition, now: Timestamp) -> Job {
         match disposition {
             Disposition::Finish(job) => {
-                state.finish_job(job.clone());
+                state.finish(&self.rules, job.clone(), now);
                 Job::Finished(Box::new(job))
             }
             Disposition::Requeue(job) => state.requeue(&self.rules, job, now),
@@ -271,7 +273,14 @@ impl Reference {
 }
 
 impl State {
-    fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> ClaimAnswer {
+    /// Claims the best of the lanes that are wanted, at most so many.
+    pub(super) fn claim_plain(
+        &mut self,
+        request: &ClaimRequest,
+        demands: &[LaneDemand],
+        jobs_max: usize,
+        now: Timestamp,
+    ) -> Vec<RunningJob> {
         let mut ready: Vec<_> = self
             .waiting
             .values()
@@ -282,20 +291,20 @@ impl State {
         let mut taken: BTreeMap<_, u32> = BTreeMap::new();
         let mut jobs = Vec::new();
         for (_, id, lane) in ready {
-            let Some(terms) = request.demands.iter().find(|demand| demand.lane == lane) else {
+            let Some(terms) = demands.iter().find(|one| one.lane == lane) else {
                 continue;
             };
             let of_lane = taken.entry(lane).or_default();
-            if *of_lane < terms.max && jobs.len() < request.total_max as usize {
+            if *of_lane < terms.max && jobs.len() < jobs_max {
                 *of_lane += 1;
+                self.gated.remove(&id);
                 jobs.push(self.hand_out(id, request, terms, now));
             }
         }
-        let due = self.waiting.values().map(roundsman_core::jobs::WaitingJob::due_at);
-        ClaimAnswer { jobs, next_due_at: due.filter(|due| *due > now).min() }
+        jobs
     }
 
-    fn key_is_running(&self, job: &roundsman_core::jobs::WaitingJob) -> bool {
+    pub(super) fn key_is_running(&self, job: &roundsman_core::jobs::WaitingJob) -> bool {
         let facts = &job.facts;
         facts.key.is_some()
             && self.running.values().any(|running| {
@@ -304,7 +313,7 @@ impl State {
             })
     }
 
-    fn hand_out(
+    pub(super) fn hand_out(
         &mut self,
         id: JobId,
         request: &ClaimRequest,

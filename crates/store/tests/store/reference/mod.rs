@@ -2,33 +2,43 @@
 //! of `roundsman_core`. The adapters are compared with it; it passes the same suite as they do.
 
 mod audits;
+mod batches;
 mod bots;
+mod bulk;
+mod documents;
+mod gates;
 mod heard;
 mod jobs;
 mod meetings;
 mod others;
 mod presence;
 mod recordings;
+mod schedules;
 mod speech;
+mod tasks;
 mod tell;
 mod transcripts;
 mod webhooks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use roundsman_core::Timestamp;
 use roundsman_core::bots::{Bot, Meeting, MeetingId};
 use roundsman_core::effects::{Effects, Frame, LoggedTransition};
 use roundsman_core::jobs::{
-    FinishedJob, Job, JobFacts, JobId, JobKey, KindCatalog, KindName, LeaseRef, NewJob, RunningJob,
-    WaitingJob, coalesce, first_wait, fold,
+    Bucket, BucketName, FinishedJob, Gate, GateName, Job, JobFacts, JobId, JobKey, KindCatalog,
+    KindName, LeaseRef, NewJob, RunningJob, Schedule, ScheduleId, WaitingJob, coalesce, first_wait,
+    fold,
 };
 use roundsman_core::ports::{Enqueued, Scope};
+use roundsman_core::tasks::{Task, TaskId};
 use roundsman_core::users::{ApiToken, User, UserId};
 use roundsman_core::webhooks::{Delivery, DeliveryState, StoredEvent};
 
 use self::audits::Audited;
+use self::batches::Linked;
+use self::documents::Documents;
 use self::presence::Rooms;
 use self::recordings::Recorded;
 use self::speech::Speech;
@@ -49,6 +59,13 @@ struct State {
     waiting: BTreeMap<JobId, WaitingJob>,
     running: BTreeMap<JobId, RunningJob>,
     finished: BTreeMap<JobId, FinishedJob>,
+    schedules: BTreeMap<ScheduleId, Schedule>,
+    last_schedule: i64,
+    linked: Linked,
+    gates: BTreeMap<GateName, Gate>,
+    buckets: BTreeMap<BucketName, Bucket>,
+    /// Running jobs that came through a gate.
+    gated: BTreeSet<JobId>,
     idempotency: BTreeMap<(UserId, &'static str, String), Remembered>,
     frames: Vec<Frame>,
     last_seq: BTreeMap<String, i64>,
@@ -63,9 +80,12 @@ struct State {
     bots: BTreeMap<MeetingId, Bot>,
     sessions: Vec<(MeetingId, String, Timestamp)>,
     rooms: Rooms,
+    documents: Documents,
     recorded: Recorded,
     audited: Audited,
     speech: Speech,
+    tasks: BTreeMap<TaskId, Task>,
+    last_task: i64,
     keys: BTreeMap<&'static str, Vec<u8>>,
 }
 
@@ -88,6 +108,7 @@ impl Reference {
 
 impl State {
     fn enqueue(&mut self, rules: &KindCatalog, wish: NewJob, now: Timestamp) -> Enqueued {
+        self.note_tenant(&wish);
         if let Some(id) = self.waiting_with_key(wish.user_id, &wish.kind, wish.key.as_ref()) {
             let merge = rules.merge(&wish.kind);
             let waiting = self.waiting.get_mut(&id).expect("whoever has a key here waits");
@@ -110,7 +131,7 @@ impl State {
         let merge = rules.merge(&facts.kind);
         let folded = fold(self.waiting[&id].clone(), job, merge, now);
         self.waiting.insert(id, folded.survivor);
-        self.finish_job(folded.ended.clone());
+        self.finish(rules, folded.ended.clone(), now);
         Job::Finished(Box::new(folded.ended))
     }
 

@@ -333,6 +333,7 @@ impl World {
     fn prune(&mut self) -> Held {
         let limit = self.now - KEPT;
         let request = PruneRequest {
+            buckets_before: Timestamp::EPOCH,
             completed_before: limit,
             failed_before: limit,
             cancelled_before: limit,
@@ -361,6 +362,7 @@ impl World {
             run_at: if delayed { self.now + seconds_below(random, 30) } else { self.now },
             max_attempts: [None, Some(1), Some(3), Some(5)]
                 [usize::try_from(random.next_u64() % 4).unwrap_or(0)],
+            tenant: None,
         };
         (slot(wish.user_id, wish.kind.as_str(), wish.key.as_ref().map(|_| number)), wish)
     }

@@ -167,7 +167,7 @@ async fn store(
 ) -> Answer {
     let text = match &received {
         Received::Text(text) => text.as_str(),
-        Received::Binary | Received::Alive => "",
+        Received::Binary(_) | Received::Alive => "",
     };
     let result = take(state, text, bearer.as_deref()).await;
     let verdict = match &result {

@@ -118,28 +118,8 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// How many commands a client has sent within the second that runs.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    second: u64,
-    commands: u32,
-}
-
-impl Pace {
-    /// Counts one command; `false` if it is one too many.
-    pub(super) fn count(&mut self, now: std::time::Duration, per_sec_max: u32) -> bool {
-        if self.second != now.as_secs() {
-            *self = Pace { second: now.as_secs(), commands: 0 };
-        }
-        self.commands = self.commands.saturating_add(1);
-        self.commands <= per_sec_max
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn frame(text: &str) -> Value {
@@ -215,14 +195,5 @@ mod tests {
         let text = format!(r#"{{"action":"unsubscribe","meetings":[{list}]}}"#);
         let Ok(Command::Unsubscribe(items)) = read(&text) else { panic!() };
         assert_eq!((items.named.len(), items.problems.len()), (ITEMS_MAX, 1));
-    }
-
-    #[test]
-    fn commands_have_a_pace() {
-        let mut pace = Pace::default();
-        let at = Duration::from_millis;
-        assert!((0..20).all(|_| pace.count(at(1500), 20)));
-        assert!(!pace.count(at(1900), 20));
-        assert!(pace.count(at(2000), 20));
     }
 }

@@ -21,11 +21,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::authorise::listener_of;
 use super::call::Call;
-use super::commands::{self, Command, Pace};
+use super::commands::{self, Command};
 use super::ending::Ending;
 use super::frames::{self, Heard};
 use crate::extract::LiveKey;
-use crate::live::{KeyName, Place};
+use crate::live::{KeyName, Pace, Place};
 use crate::socket::{Broken, Received, Socket, Taken};
 use crate::state::Shared;
 
@@ -183,7 +183,7 @@ impl Session {
                 self.asked = false;
                 match received {
                     Received::Text(text) => self.command(&text).boxed().await,
-                    Received::Binary => self.command("").boxed().await,
+                    Received::Binary(_) => self.command("").boxed().await,
                     Received::Alive => Ok(()),
                 }
             }

@@ -87,3 +87,12 @@ SELECT 'rec-' || n, CASE WHEN n % 50 > 0 THEN n % 5000 END, CASE WHEN n % 50 > 0
   FROM generate_series(1, 50000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
 INSERT INTO roundsman.consents (meeting_id, person, given, at)
 SELECT m, n, n > 1, to_timestamp(m) FROM generate_series(1, 5000) m, generate_series(1, 5) n;
+INSERT INTO roundsman.tasks
+    (user_id, project_id, task_type, status, stage, params, external_service, external_task_id,
+     submit_key, files, result_key, retry_count, max_retries, polls, created_at, updated_at,
+     completed_at, deadline_at, next_poll_at, applied_at, version)
+SELECT n % 100, 'p-' || n % 2000, 'kling', CASE WHEN n % 100 > 0 THEN 'completed' ELSE 'processing' END,
+       CASE WHEN n % 100 > 0 THEN 'over' ELSE 'polling' END, '{}', 's-' || n % 5, 'x-' || n, 'k-' || n,
+       '[]', 'r-' || n, 0, 3, 0, t, t, CASE WHEN n % 100 > 0 THEN t END, t,
+       CASE WHEN n % 100 = 0 THEN t END, CASE WHEN n % 100 > 1 THEN t END, 1
+  FROM generate_series(1, 50000) n, LATERAL (SELECT to_timestamp(n) AS t) x;

@@ -216,6 +216,7 @@ impl Subject {
             priority: 0,
             run_at: now,
             max_attempts: None,
+            tenant: None,
         };
         let lane = Lane::of(ADA, &wish.kind);
         self.store.enqueue(EnqueueRequest { jobs: vec![wish], idempotency: None }, now).await?;

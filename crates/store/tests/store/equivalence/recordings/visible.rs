@@ -120,7 +120,7 @@ impl Subject {
     async fn jobs(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let mut told = Vec::new();
         for name in [PROCESS_KIND, ERASE_KIND, DELIVER_KIND] {
-            let filter = ListFilter { kind: Some(kind(name)), key: None, state: None };
+            let filter = ListFilter { kind: Some(kind(name)), ..ListFilter::default() };
             let page = ListPage { before: None, rows_max: 1000 };
             let jobs = self.store.jobs(Scope::All, filter, page, now).await?;
             let line = |job: &Job| {

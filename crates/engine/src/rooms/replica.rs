@@ -1,0 +1,248 @@
+//! One document in memory, and who is in its room.
+//!
+//! Invariant: what it holds beyond the log is what is being stored at this moment. When storing fails
+//! it is dropped, and its members join again and bring what they have.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use roundsman_core::rooms::ProjectId;
+use roundsman_documents::{Document, ImportError, PresenceState, UnknownVersion};
+use tokio_util::sync::CancellationToken;
+
+use super::applied::Applied;
+use super::mailbox::Mailbox;
+use super::workshop::Workshop;
+
+pub(super) struct Replica {
+    pub(super) project: ProjectId,
+    document: Arc<tokio::sync::Mutex<Document>>,
+    applied: Mutex<Applied>,
+    /// What is stored of it, as far as is known here.
+    bytes: AtomicU64,
+    presence: Mutex<PresenceState>,
+    members: Mutex<Members>,
+    /// One at a time reads what is missing.
+    pub(super) catching_up: tokio::sync::Mutex<()>,
+    /// It is no longer to be used.
+    pub(super) over: CancellationToken,
+}
+
+#[derive(Default)]
+struct Members {
+    /// Those who follow the document, and those who follow presence.
+    document: BTreeMap<u64, Arc<Mailbox>>,
+    presence: BTreeMap<u64, Arc<Mailbox>>,
+    /// Since when there is nobody; `None` while there is.
+    empty_since: Option<Duration>,
+}
+
+/// What somebody follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Document,
+    Presence,
+}
+
+/// Why a document does not take an update.
+#[derive(Debug)]
+pub(super) enum Refused {
+    Invalid(String),
+    /// The document in memory is lost.
+    Lost,
+}
+
+/// What somebody who joins needs.
+pub(super) struct Welcome {
+    pub(super) version: Vec<u8>,
+    pub(super) missing: Option<Bytes>,
+}
+
+impl Replica {
+    pub(super) fn new(
+        project: ProjectId,
+        document: Document,
+        seq: i64,
+        bytes: u64,
+        presence_keep: Duration,
+        now: Duration,
+    ) -> Self {
+        let keep_millis = u32::try_from(presence_keep.as_millis()).unwrap_or(u32::MAX);
+        let members = Members { empty_since: Some(now), ..Members::default() };
+        Replica {
+            project,
+            document: Arc::new(tokio::sync::Mutex::new(document)),
+            applied: Mutex::new(Applied::through(seq)),
+            bytes: AtomicU64::new(bytes),
+            presence: Mutex::new(PresenceState::new(keep_millis)),
+            members: Mutex::new(members),
+            catching_up: tokio::sync::Mutex::default(),
+            over: CancellationToken::new(),
+        }
+    }
+
+    /// Adds somebody and tells them what they lack. They hear everything that comes after it, because
+    /// nothing is taken in meanwhile.
+    pub(super) async fn welcome(
+        &self,
+        workshop: &Workshop,
+        member: u64,
+        mailbox: &Arc<Mailbox>,
+        version: Bytes,
+    ) -> Option<Result<Welcome, Vec<u8>>> {
+        let document = self.document.clone().lock_owned().await;
+        if !self.add(Part::Document, member, mailbox) {
+            return None;
+        }
+        let answer = workshop.run(move || {
+            let known = document.version();
+            match document.updates_since(&version) {
+                Ok(missing) => Ok(Welcome { version: known, missing }),
+                Err(UnknownVersion) => Err(known),
+            }
+        });
+        answer.await
+    }
+
+    /// Takes updates in, in order, up to the first that cannot be. Answers with how many, and why the
+    /// next one was not.
+    pub(super) async fn import(
+        &self,
+        workshop: &Workshop,
+        updates: Vec<Bytes>,
+    ) -> (usize, Option<Refused>) {
+        let mut document = self.document.clone().lock_owned().await;
+        if self.over.is_cancelled() {
+            return (0, Some(Refused::Lost));
+        }
+        let work = workshop.run(move || {
+            for (count, update) in updates.iter().enumerate() {
+                match document.import(update) {
+                    Ok(_) => {}
+                    Err(ImportError::Invalid(reason)) => {
+                        return (count, Some(Refused::Invalid(reason)));
+                    }
+                    Err(ImportError::Broken(_)) => return (count, Some(Refused::Lost)),
+                }
+            }
+            (updates.len(), None)
+        });
+        work.await.unwrap_or((0, Some(Refused::Lost)))
+    }
+
+    pub(super) async fn version(&self) -> Vec<u8> {
+        self.document.lock().await.version()
+    }
+
+    /// Tells everybody but the one it came from.
+    pub(super) fn tell_update(&self, update: &Bytes, from: Option<u64>) {
+        for (_, mailbox) in self.members().document.iter().filter(|(id, _)| Some(**id) != from) {
+            mailbox.update(update);
+        }
+    }
+
+    /// Somebody has said something of themselves. `false` if it says nothing.
+    pub(super) fn tell_presence(&self, update: &Bytes, from: Option<u64>) -> bool {
+        if self.presence().apply(update).is_err() {
+            return false;
+        }
+        for (_, mailbox) in self.members().presence.iter().filter(|(id, _)| Some(**id) != from) {
+            mailbox.presence(update);
+        }
+        true
+    }
+
+    /// What is known of those who are here.
+    pub(super) fn all_presence(&self) -> Option<Bytes> {
+        self.presence().all()
+    }
+
+    /// Everybody is to show again that they may be here.
+    pub(super) fn recheck(&self) {
+        let members = self.members();
+        for mailbox in members.document.values().chain(members.presence.values()) {
+            mailbox.recheck();
+        }
+    }
+
+    /// It may differ from the log: nobody uses it any more.
+    pub(super) fn drop_out(&self, why: &'static str) {
+        self.over.cancel();
+        for mailbox in self.members().document.values() {
+            mailbox.rejoin(why);
+        }
+    }
+
+    /// `false` if it is no longer to be used.
+    pub(super) fn add(&self, part: Part, member: u64, mailbox: &Arc<Mailbox>) -> bool {
+        let mut members = self.members();
+        if self.over.is_cancelled() {
+            return false;
+        }
+        members.empty_since = None;
+        members.part(part).insert(member, mailbox.clone());
+        true
+    }
+
+    pub(super) fn remove(&self, part: Part, member: u64, now: Duration) {
+        let mut members = self.members();
+        members.part(part).remove(&member);
+        if members.count() == 0 {
+            members.empty_since.get_or_insert(now);
+        }
+    }
+
+    pub(super) fn members_count(&self) -> usize {
+        self.members().count()
+    }
+
+    /// Ends it if nobody has been here for so long. From then on nobody can come.
+    pub(super) fn end_if_idle(&self, idle: Duration, now: Duration) -> bool {
+        let members = self.members();
+        let is_idle = members.empty_since.is_some_and(|since| now.saturating_sub(since) >= idle);
+        if is_idle {
+            self.over.cancel();
+        }
+        is_idle
+    }
+
+    pub(super) fn grow(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn applied(&self) -> MutexGuard<'_, Applied> {
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn presence(&self) -> MutexGuard<'_, PresenceState> {
+        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Members {
+    fn part(&mut self, part: Part) -> &mut BTreeMap<u64, Arc<Mailbox>> {
+        match part {
+            Part::Document => &mut self.document,
+            Part::Presence => &mut self.presence,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.document.len() + self.presence.len()
+    }
+}

@@ -1,0 +1,9 @@
+//! Documents as their users have them: a real server, its databases, and the clients that others have
+//! published.
+
+mod kill;
+mod npm;
+mod place;
+mod published;
+mod results;
+mod wire;
