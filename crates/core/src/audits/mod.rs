@@ -13,6 +13,7 @@ mod result;
 pub mod robots;
 mod schedule;
 mod state;
+mod told;
 mod work;
 
 pub use address::{InvalidUrl, URL_BYTES_MAX, domain_of, normal_url};
@@ -24,4 +25,5 @@ pub use recurring::{
 pub use result::{AuditResult, AuditSummary, Measured, Scores};
 pub use schedule::{InvalidSchedule, Schedule};
 pub use state::{AuditState, AuditStatus, LastRun, troubles};
+pub use told::{failed_event, is_failed_run};
 pub use work::{RECUR_KIND, RUN_KIND, recur_wish, run_wish};

@@ -132,7 +132,7 @@ mod tests {
         let new = NewRecurring {
             user_id: UserId::new(1),
             website_url: "https://example.org/".to_owned(),
-            schedule: Schedule::parse("every 1h").unwrap(),
+            schedule: Schedule::parse("every 1h", None).unwrap(),
             options: AuditOptions::default(),
             priority: 0,
         };
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(due(quiet.clone(), false, at(9999)), Due::Paused);
         let other = RecurringChange {
             is_paused: None,
-            schedule: Some(Schedule::parse("every 2h").unwrap()),
+            schedule: Some(Schedule::parse("every 2h", None).unwrap()),
         };
         assert_eq!(change(quiet.clone(), &other, at(300)).next_at, None);
         let goes_on = RecurringChange { is_paused: Some(false), schedule: None };

@@ -77,6 +77,15 @@ impl AuditState {
         JobError::new("cancelled", "it was cancelled")
     }
 
+    /// The error of an audit whose job ended so; `None` if it is completed.
+    pub fn error_of(end: &FinishedState) -> Option<JobError> {
+        match end {
+            FinishedState::Completed { .. } => None,
+            FinishedState::Failed { error } => Some(error.clone()),
+            FinishedState::Cancelled { .. } => Some(AuditState::cancelled()),
+        }
+    }
+
     /// What a job says of its audit. `last` is what is known of its latest run that is over.
     pub fn of(job: &Job, last: &LastRun) -> Self {
         let facts = job.facts();
@@ -105,15 +114,12 @@ impl AuditState {
                 ..waits
             },
             Job::Finished(job) => {
-                let (status, error) = match &job.state {
-                    FinishedState::Completed { .. } => (AuditStatus::Completed, None),
-                    FinishedState::Failed { error } => (AuditStatus::Failed, Some(error.clone())),
-                    FinishedState::Cancelled { .. } => {
-                        (AuditStatus::Failed, Some(AuditState::cancelled()))
-                    }
-                };
+                let error = AuditState::error_of(&job.state);
                 AuditState {
-                    status,
+                    status: match error {
+                        None => AuditStatus::Completed,
+                        Some(_) => AuditStatus::Failed,
+                    },
                     processing_started_at: last.started_at,
                     processing_worker_id: last.worker.clone(),
                     last_heartbeat: last.heartbeat_at,

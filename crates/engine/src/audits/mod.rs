@@ -17,6 +17,6 @@ pub use prune::PRUNE_KIND;
 pub use recur::recur_spec;
 pub use run::run_spec;
 pub use service::{
-    AuditRequest, Audits, CreateReply, RecurringRequest, ReportFormat, WantedOptions,
+    AuditRequest, Audits, CreateReply, RecurringRequest, RecurringWish, ReportFormat, WantedOptions,
 };
 pub use work::{AuditSettings, AuditWork, audit_specs, audit_wishes};

@@ -164,30 +164,13 @@ impl Runner {
         let (code, attempt) = (error.code.as_str(), context.job.attempt);
         let (url, why) = (&audit.website_url, error.message.as_str());
         tracing::warn!(audit = audit.id.get(), url, code, why, attempt, "an audit did not succeed");
-        let is_last = !is_passing || context.job.attempts_used_up();
-        let effects = if is_last { self.failed(audit, &error) } else { Effects::default() };
+        // Whoever ends the job for good tells it, whether that is we or a sweep.
         let outcome = if is_passing {
             Outcome::Retry { error, after: None }
         } else {
             Outcome::Fail { error }
         };
-        HandlerResult { outcome, effects }
-    }
-
-    fn failed(&self, audit: &Audit, error: &JobError) -> Effects {
-        let now = self.work.clock.now();
-        let said = json!({ "audit": {
-            "id": audit.id.get(),
-            "website_url": audit.website_url,
-            "status": "failed",
-            "error_code": error.code.as_str(),
-            "error_message": error.message,
-        }});
-        let event = event_id(&["audit", &audit.id.to_string(), "failed"]);
-        let mut effects = Effects::default();
-        WebhookEvent::new(audit.user_id, event, "audit.failed", said, now)
-            .add_to(&mut effects, now);
-        effects
+        outcome.into()
     }
 }
 

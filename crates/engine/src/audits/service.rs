@@ -8,8 +8,9 @@ use roundsman_audit::{
     Category, HistoryPoint, ReportContext, history_svg, report_html, report_pdf,
 };
 use roundsman_core::audits::{
-    Audit, AuditId, AuditOptions, AuditReport, AuditStatus, NewAudit, NewRecurring, RECUR_KIND,
-    RUN_KIND, Recurring, RecurringChange, RecurringId, RequestKey, Schedule, normal_url,
+    Audit, AuditId, AuditOptions, AuditReport, AuditStatus, InvalidSchedule, NewAudit,
+    NewRecurring, RECUR_KIND, RUN_KIND, Recurring, RecurringChange, RecurringId, RequestKey,
+    Schedule, normal_url,
 };
 use roundsman_core::jobs::JobState;
 use roundsman_core::limits::{PAGE_ROWS_MAX, PRIORITY_MAX};
@@ -18,6 +19,7 @@ use roundsman_core::ports::{
     Scope, Store,
 };
 use roundsman_core::users::UserId;
+use roundsman_core::webhooks::DELIVER_KIND;
 use sha2::{Digest, Sha256};
 
 use super::found::StoredReport;
@@ -64,8 +66,18 @@ pub struct CreateReply {
 pub struct RecurringRequest {
     pub url: String,
     pub schedule: String,
+    /// By whose clock, if it goes by the calendar: a name such as `Europe/Berlin`.
+    pub time_zone: Option<String>,
     pub priority: i16,
     pub options: WantedOptions,
+}
+
+/// What is to change of an audit that recurs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecurringWish {
+    pub is_paused: Option<bool>,
+    pub schedule: Option<String>,
+    pub time_zone: Option<String>,
 }
 
 /// As what a report is read.
@@ -144,7 +156,8 @@ impl Audits {
             }
             CancelAnswer::Finished(state) => return Err(Error::WrongState { state }),
             CancelAnswer::Requested => self.work.wakes.signal_cancel(audit.job_id),
-            CancelAnswer::Cancelled => {}
+            // The store has told it in the transaction that ended it.
+            CancelAnswer::Cancelled => self.work.wake(UserId::SYSTEM, DELIVER_KIND),
         }
         self.get(scope, id).await
     }
@@ -209,7 +222,7 @@ impl Audits {
         wish: RecurringRequest,
     ) -> Result<Recurring, Error> {
         let website_url = self.check(&wish.url, wish.priority)?;
-        let schedule = self.schedule(&wish.schedule)?;
+        let schedule = self.allowed(Schedule::parse(&wish.schedule, wish.time_zone.as_deref()))?;
         let new = NewRecurring {
             user_id: user,
             website_url,
@@ -252,10 +265,15 @@ impl Audits {
         &self,
         scope: Scope,
         id: RecurringId,
-        is_paused: Option<bool>,
-        schedule: Option<String>,
+        wish: RecurringWish,
     ) -> Result<Recurring, Error> {
-        let schedule = schedule.map(|text| self.schedule(&text)).transpose()?;
+        let RecurringWish { is_paused, schedule, time_zone } = wish;
+        let schedule = if schedule.is_some() || time_zone.is_some() {
+            let known = self.recurring(scope, id).await?.schedule;
+            Some(self.allowed(known.changed(schedule.as_deref(), time_zone.as_deref()))?)
+        } else {
+            None
+        };
         let change = RecurringChange { is_paused, schedule };
         match self.store().change_recurring(scope, id, change, self.work.clock.now()).await? {
             ChangeRecurringAnswer::Changed(recurring) => {
@@ -318,8 +336,12 @@ impl Audits {
         normal_url(url).map_err(|error| field("url", &error))
     }
 
-    fn schedule(&self, text: &str) -> Result<Schedule, Error> {
-        let schedule = Schedule::parse(text).map_err(|error| field("schedule", &error))?;
+    /// A schedule that leaves time enough between two audits.
+    fn allowed(&self, parsed: Result<Schedule, InvalidSchedule>) -> Result<Schedule, Error> {
+        let schedule = parsed.map_err(|error| match error {
+            InvalidSchedule::Text(_) => field("schedule", &error),
+            InvalidSchedule::TimeZone(_) => field("time_zone", &error),
+        })?;
         let least = self.work.settings.recurring_interval_min;
         if schedule.shortest_gap(self.work.clock.now()) < least {
             let problem = format!("must leave at least {} seconds between two", least.as_secs());

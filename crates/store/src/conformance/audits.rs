@@ -362,7 +362,8 @@ pub async fn each_time_of_a_recurring_audit_starts_one(fx: &Arc<Fixture>) {
     assert_eq!(ring().await, DueAnswer::Over);
     fx.land(alarm.lease_ref(), done("null")).await;
     assert_eq!(ring().await, DueAnswer::LeaseLost);
-    let on = RecurringChange { is_paused: Some(false), schedule: Schedule::parse("@daily").ok() };
+    let daily = Schedule::parse("@daily", None).ok();
+    let on = RecurringChange { is_paused: Some(false), schedule: daily };
     fx.store.change_recurring(Scope::All, made.id, on, fx.now()).await.expect("change");
     fx.advance(hour * 24);
     let alarm = fx.claim_one(RECUR_KIND).await;
@@ -399,7 +400,7 @@ fn new(user_id: UserId, page: &str) -> NewAudit {
     }
 }
 
-async fn create(fx: &Fixture, user: UserId, page: &str) -> Audit {
+pub(super) async fn create(fx: &Fixture, user: UserId, page: &str) -> Audit {
     let answer = fx.store.create_audit(new(user, page), UNFINISHED_MAX, fx.now()).await;
     match answer.expect("create_audit") {
         CreateAuditAnswer::Created(audit) => *audit,
@@ -411,7 +412,7 @@ fn recurring_wish(user_id: UserId) -> NewRecurring {
     NewRecurring {
         user_id,
         website_url: PAGE.to_owned(),
-        schedule: Schedule::parse("every 1h").expect("a schedule"),
+        schedule: Schedule::parse("every 1h", None).expect("a schedule"),
         options: AuditOptions::default(),
         priority: 2,
     }
@@ -470,13 +471,13 @@ async fn complete(fx: &Fixture, run: &RunningJob, found: &AuditResult) -> Settle
     fx.settle_with(run.lease_ref(), done("null"), effects).await
 }
 
-async fn cancel(fx: &Fixture, audit: &Audit, expected: CancelAnswer) {
+pub(super) async fn cancel(fx: &Fixture, audit: &Audit, expected: CancelAnswer) {
     let answer = fx.store.cancel(Scope::User(audit.user_id), audit.job_id, fx.now()).await;
     assert_eq!(answer.expect("cancel"), expected);
 }
 
 /// Brings a run to its end.
-async fn end(fx: &Fixture, audit: &Audit, run: &RunningJob, how: &str) {
+pub(super) async fn end(fx: &Fixture, audit: &Audit, run: &RunningJob, how: &str) {
     let lease = run.lease_ref();
     match how {
         "done" => drop(complete(fx, run, &result(audit.id, 1)).await),

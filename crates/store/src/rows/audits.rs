@@ -43,7 +43,7 @@ macro_rules! report_columns {
 
 macro_rules! recurring_columns {
     () => {
-        "c.id, c.user_id, c.website_url, c.schedule, c.options, c.priority, c.created_at, c.next_at, \
+        "c.id, c.user_id, c.website_url, c.schedule, c.time_zone, c.options, c.priority, c.created_at, c.next_at, \
          c.last_audit_id, c.started, c.skipped"
     };
 }
@@ -204,6 +204,8 @@ pub(crate) struct RecurringColumns {
     pub(crate) user_id: i64,
     pub(crate) website_url: String,
     pub(crate) schedule: String,
+    /// None for an interval; and where a calendar has none, it goes by UTC.
+    pub(crate) time_zone: Option<String>,
     pub(crate) options: String,
     pub(crate) priority: i16,
     pub(crate) created_at: Timestamp,
@@ -216,7 +218,7 @@ pub(crate) struct RecurringColumns {
 impl RecurringColumns {
     pub(crate) fn into_recurring(self) -> Result<Recurring, StoreError> {
         let id = self.id;
-        let schedule = Schedule::parse(&self.schedule)
+        let schedule = Schedule::parse(&self.schedule, self.time_zone.as_deref())
             .map_err(|error| inconsistent(RECURRING, "schedule", id, error.to_string()))?;
         Ok(Recurring {
             id: RecurringId::new(id),

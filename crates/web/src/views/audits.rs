@@ -8,7 +8,7 @@ use roundsman_core::audits::{
 };
 use roundsman_core::jobs::{Run, RunOutcome};
 use roundsman_core::ports::AuditFilter;
-use roundsman_engine::audits::{AuditRequest, RecurringRequest, WantedOptions};
+use roundsman_engine::audits::{AuditRequest, RecurringRequest, RecurringWish, WantedOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -383,11 +383,15 @@ pub(crate) struct RecurringAuditBody {
     #[serde(default)]
     #[schema(required = true, example = "https://example.org/", max_length = 2048)]
     url: String,
-    /// An interval such as `every 6h`, the five fields of cron in UTC such as `30 6 * * 1`, or one of
-    /// `@hourly`, `@daily`, `@weekly`, `@monthly`.
+    /// An interval such as `every 6h`, the five fields of cron such as `30 6 * * MON`, or one of
+    /// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.
     #[serde(default)]
-    #[schema(required = true, example = "every 6h")]
+    #[schema(required = true, example = "30 6 * * MON")]
     schedule: String,
+    /// By whose clock cron is read: a name of the time zone database. UTC if it is left out; an interval has
+    /// none.
+    #[schema(example = "Europe/Berlin")]
+    time_zone: Option<String>,
     #[serde(default)]
     priority: i16,
     #[serde(default)]
@@ -396,8 +400,8 @@ pub(crate) struct RecurringAuditBody {
 
 impl RecurringAuditBody {
     pub(crate) fn into_request(self) -> RecurringRequest {
-        let RecurringAuditBody { url, schedule, priority, options } = self;
-        RecurringRequest { url, schedule, priority, options: options.into_wanted() }
+        let RecurringAuditBody { url, schedule, time_zone, priority, options } = self;
+        RecurringRequest { url, schedule, time_zone, priority, options: options.into_wanted() }
     }
 }
 
@@ -407,9 +411,18 @@ impl RecurringAuditBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecurringAuditChangeBody {
     #[schema(example = true)]
-    pub(crate) paused: Option<bool>,
+    paused: Option<bool>,
     #[schema(example = "@daily")]
-    pub(crate) schedule: Option<String>,
+    schedule: Option<String>,
+    #[schema(example = "Europe/Berlin")]
+    time_zone: Option<String>,
+}
+
+impl RecurringAuditChangeBody {
+    pub(crate) fn into_wish(self) -> RecurringWish {
+        let RecurringAuditChangeBody { paused: is_paused, schedule, time_zone } = self;
+        RecurringWish { is_paused, schedule, time_zone }
+    }
 }
 
 /// Which recurring audits to list.
@@ -454,8 +467,11 @@ pub(crate) struct RecurringAuditView {
     id: i64,
     user_id: i64,
     website_url: String,
-    #[schema(example = "every 6h")]
+    #[schema(example = "30 6 * * MON")]
     schedule: String,
+    /// By whose clock it goes; an interval goes by none.
+    #[schema(example = "Europe/Berlin")]
+    time_zone: Option<String>,
     options: AuditOptionsView,
     priority: i16,
     paused: bool,
@@ -478,6 +494,7 @@ impl RecurringAuditView {
             user_id: known.user_id.get(),
             website_url: known.website_url,
             schedule: known.schedule.as_str().to_owned(),
+            time_zone: known.schedule.time_zone().map(ToOwned::to_owned),
             options: known.options.into(),
             priority: known.priority,
             paused: known.next_at.is_none(),

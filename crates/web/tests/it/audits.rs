@@ -142,6 +142,7 @@ async fn a_recurring_audit_has_a_history() {
     let wish = json!({"url": "example.org", "schedule": "every 6h"});
     let made = ada.post("/recurring-audits", wish).await.expect(201);
     assert_eq!(made.header("location"), "/recurring-audits/1");
+    assert_eq!(made.body["time_zone"], json!(null), "an interval goes by no clock");
     assert_eq!((&made.body["paused"], &made.body["schedule"]), (&json!(false), &json!("every 6h")));
     app.make_audits().await;
     app.clock.advance(std::time::Duration::from_hours(6));
@@ -160,6 +161,13 @@ async fn a_recurring_audit_has_a_history() {
     let goes_on = json!({"paused": false, "schedule": "@daily"});
     let changed = ada.patch("/recurring-audits/1", goes_on).await.expect(200).body;
     assert_eq!(changed["next_at"], json!("2026-01-02T00:00:00.000000Z"));
+    assert_eq!((&changed["schedule"], &changed["time_zone"]), (&json!("@daily"), &json!("UTC")));
+    let elsewhere = json!({"time_zone": "America/New_York"});
+    let changed = ada.patch("/recurring-audits/1", elsewhere).await.expect(200).body;
+    assert_eq!(changed["time_zone"], json!("America/New_York"));
+    assert_eq!(changed["next_at"], json!("2026-01-02T05:00:00.000000Z"));
+    let nowhere = json!({"time_zone": "Nowhere/Land"});
+    ada.patch("/recurring-audits/1", nowhere).await.expect_problem(422, "invalid_request");
     for path in ["", "/history.json", "/history.svg"] {
         bob.get(&format!("/recurring-audits/1{path}")).await.expect_problem(404, "not_found");
     }

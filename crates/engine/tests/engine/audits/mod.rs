@@ -3,6 +3,7 @@
 mod defects;
 mod recurring;
 mod runs;
+mod told;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

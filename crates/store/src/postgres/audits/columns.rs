@@ -86,6 +86,7 @@ pub(super) fn read_recurring(row: &Row) -> Result<Recurring, Failure> {
         user_id: reader.value()?,
         website_url: reader.value()?,
         schedule: reader.value()?,
+        time_zone: reader.value()?,
         options: reader.value()?,
         priority: reader.value()?,
         created_at: reader.time()?,

@@ -30,7 +30,7 @@ INSERT INTO roundsman.audit_records
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 RETURNING id";
 
-const SET_JOB: &str = "-- set_audit_job
+pub(super) const SET_JOB: &str = "-- set_audit_job
 UPDATE roundsman.audit_records SET job_id = $2 WHERE id = $1";
 
 pub(super) struct Create<'a> {

@@ -3,7 +3,7 @@
 //! Invariants: an audit and its job are made together, one request of a user at a time
 //! ([`create::LOCK_USER`]); what an audit is at this moment is read from the view `audits`, which looks at
 //! the job; what it ended as is written by triggers of the tables of jobs, in whatever transaction ends
-//! the job. A recurring audit is changed under the lock of its row.
+//! the job, and one that failed is told of there ([`told`]). A recurring audit is changed under the lock of its row.
 
 pub(super) mod check;
 mod columns;
@@ -11,6 +11,7 @@ mod create;
 mod read;
 mod recurring;
 mod result;
+mod told;
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
@@ -25,7 +26,35 @@ use roundsman_core::ports::{
 use roundsman_core::users::UserId;
 
 pub(super) use self::result::write as write_results;
+pub(super) use self::told::tell_failed;
 use super::PostgresStore;
+
+/// The statements whose plans are tested.
+#[cfg(test)]
+pub(super) fn hot_statements() -> Vec<&'static str> {
+    vec![
+        create::EARLIER_REQUEST,
+        create::UNFINISHED,
+        create::SET_JOB,
+        read::ONE,
+        read::LIST_ALL,
+        read::LIST_OF_USER,
+        read::LIST_OF_URL,
+        read::LIST_OF_RECURRING,
+        read::REPORT,
+        read::PREVIOUS,
+        read::SCREENSHOT,
+        result::WRITE,
+        result::PRUNE,
+        told::OF_JOBS,
+        recurring::ONE,
+        recurring::LOCK,
+        recurring::UPDATE,
+        recurring::COUNT,
+        recurring::LIST_ALL,
+        recurring::LIST_OF_USER,
+    ]
+}
 
 #[async_trait]
 impl AuditStore for PostgresStore {

@@ -33,7 +33,8 @@ impl Operation for One {
 }
 
 /// Each sort of list has the index that leads to it; whatever else is asked is looked at row by row.
-/// The columns of the index are all named in the order, so that the planner cannot prefer another.
+/// Condition and order name all columns of the index, as a range: with `user_id = $1` the planner may
+/// prefer to read everybody's audits by number.
 macro_rules! list {
     ($name:literal, $which:literal, $order:literal) => {
         concat!(
@@ -45,7 +46,7 @@ macro_rules! list {
   FROM roundsman.audits a
  WHERE ",
             $which,
-            " AND a.id < $2 AND ($1::bigint IS NULL OR a.user_id = $1)
+            " AND ($1::bigint IS NULL OR a.user_id = $1)
    AND ($4::text IS NULL OR a.status = $4) AND ($5::text IS NULL OR a.website_url = $5)
    AND ($6::bigint IS NULL OR a.recurring_id = $6)
  ORDER BY ",
@@ -56,16 +57,22 @@ macro_rules! list {
     };
 }
 
-pub(super) const LIST_ALL: &str = list!("audits_of_all", "true", "a.id DESC");
-pub(super) const LIST_OF_USER: &str =
-    list!("audits_of_user", "a.user_id = $1", "a.user_id DESC, a.id DESC");
+pub(super) const LIST_ALL: &str = list!("audits_of_all", "a.id < $2", "a.id DESC");
+pub(super) const LIST_OF_USER: &str = list!(
+    "audits_of_user",
+    "(a.user_id, a.id) < ($1, $2) AND a.user_id >= $1",
+    "a.user_id DESC, a.id DESC"
+);
 pub(super) const LIST_OF_URL: &str = list!(
     "audits_of_url",
-    "a.user_id = $1 AND a.website_url = $5",
+    "a.user_id = $1 AND (a.website_url, a.id) < ($5, $2) AND a.website_url >= $5",
     "a.user_id DESC, a.website_url DESC, a.id DESC"
 );
-pub(super) const LIST_OF_RECURRING: &str =
-    list!("audits_of_recurring", "a.recurring_id = $6", "a.recurring_id DESC, a.id DESC");
+pub(super) const LIST_OF_RECURRING: &str = list!(
+    "audits_of_recurring",
+    "(a.recurring_id, a.id) < ($6, $2) AND a.recurring_id >= $6",
+    "a.recurring_id DESC, a.id DESC"
+);
 
 pub(super) struct List {
     pub(super) scope: Scope,
@@ -128,7 +135,8 @@ SELECT ",
     report_columns!(),
     "
   FROM roundsman.audits a
- WHERE a.user_id = $1 AND a.website_url = $2 AND a.id < $3 AND a.status = 'completed'
+ WHERE a.user_id = $1 AND (a.website_url, a.id) < ($2, $3) AND a.website_url >= $2
+   AND a.status = 'completed'
  ORDER BY a.user_id DESC, a.website_url DESC, a.id DESC
  LIMIT 1"
 );

@@ -24,9 +24,9 @@ SELECT count(*) FROM roundsman.recurring_audits WHERE user_id = $1";
 
 const INSERT: &str = "-- insert_recurring
 INSERT INTO roundsman.recurring_audits
-    (user_id, website_url, schedule, options, priority, created_at, next_at, last_audit_id,
-     started, skipped)
-VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, 0, 0)
+    (user_id, website_url, schedule, time_zone, options, priority, created_at, next_at,
+     last_audit_id, started, skipped)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL, 0, 0)
 RETURNING id";
 
 pub(super) struct Create<'a> {
@@ -64,6 +64,7 @@ impl Create<'_> {
                     &user,
                     &made.website_url,
                     &made.schedule.as_str(),
+                    &made.schedule.time_zone(),
                     &options_to_text(made.options),
                     &made.priority,
                     &Time(made.created_at),
@@ -94,7 +95,7 @@ macro_rules! one {
 }
 
 pub(super) const ONE: &str = one!("recurring", "");
-const LOCK: &str = one!("lock_recurring", " FOR NO KEY UPDATE");
+pub(super) const LOCK: &str = one!("lock_recurring", " FOR NO KEY UPDATE");
 
 pub(super) struct One {
     pub(super) scope: Scope,
@@ -121,7 +122,7 @@ macro_rules! list {
   FROM roundsman.recurring_audits c
  WHERE ",
             $which,
-            " AND c.id < $2 AND ($1::bigint IS NULL OR c.user_id = $1)
+            " AND ($1::bigint IS NULL OR c.user_id = $1)
  ORDER BY ",
             $order,
             "
@@ -130,9 +131,13 @@ macro_rules! list {
     };
 }
 
-pub(super) const LIST_ALL: &str = list!("recurring_of_all", "true", "c.id DESC");
-pub(super) const LIST_OF_USER: &str =
-    list!("recurring_of_user", "c.user_id = $1", "c.user_id DESC, c.id DESC");
+pub(super) const LIST_ALL: &str = list!("recurring_of_all", "c.id < $2", "c.id DESC");
+/// As a range, like the lists of audits.
+pub(super) const LIST_OF_USER: &str = list!(
+    "recurring_of_user",
+    "(c.user_id, c.id) < ($1, $2) AND c.user_id >= $1",
+    "c.user_id DESC, c.id DESC"
+);
 
 pub(super) struct List {
     pub(super) scope: Scope,
@@ -264,9 +269,10 @@ async fn is_unfinished(session: &mut Session, audit: Option<AuditId>) -> Result<
     Ok(audit.is_some_and(|audit| !audit.state.status.is_final()))
 }
 
-const UPDATE: &str = "-- update_recurring
+pub(super) const UPDATE: &str = "-- update_recurring
 UPDATE roundsman.recurring_audits
-   SET schedule = $2, next_at = $3, last_audit_id = $4, started = $5, skipped = $6
+   SET schedule = $2, time_zone = $3, next_at = $4, last_audit_id = $5, started = $6,
+       skipped = $7
  WHERE id = $1";
 
 async fn update(session: &mut Session, changed: &Recurring) -> Result<(), Failure> {
@@ -277,6 +283,7 @@ async fn update(session: &mut Session, changed: &Recurring) -> Result<(), Failur
             &[
                 &changed.id.get(),
                 &changed.schedule.as_str(),
+                &changed.schedule.time_zone(),
                 &changed.next_at.map(Time),
                 &changed.last_audit_id.map(AuditId::get),
                 &count(changed.started),

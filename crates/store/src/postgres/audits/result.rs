@@ -8,7 +8,7 @@ use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
 use crate::postgres::types::Time;
 
-const WRITE: &str = "-- write_audit_result
+pub(super) const WRITE: &str = "-- write_audit_result
 UPDATE roundsman.audit_records
    SET final_url = $2, overall_score = $3, performance_score = $4, seo_score = $5,
        search_score = $6, conversion_score = $7, branding_score = $8, presence_score = $9,
@@ -79,20 +79,24 @@ pub(in crate::postgres) async fn write(
     Ok(())
 }
 
-/// One whose job was asked for once more is not over.
+/// One whose job was asked for once more is not over. `OFFSET 0` and the order keep this a look for each
+/// job by its number, also with a plan that was made while the tables were empty.
 pub(super) const PRUNE: &str = "-- prune_audits
 WITH old AS MATERIALIZED (
     SELECT a.id FROM roundsman.audit_records a
      WHERE a.ended_as IS NOT NULL AND a.finished_at < $1
-       AND NOT EXISTS (SELECT FROM roundsman.job_queue q WHERE q.id = a.job_id)
-       AND NOT EXISTS (SELECT FROM roundsman.job_running r WHERE r.id = a.job_id)
+       AND NOT EXISTS (SELECT FROM roundsman.job_queue q
+                        WHERE q.id BETWEEN a.job_id AND a.job_id ORDER BY q.id OFFSET 0)
+       AND NOT EXISTS (SELECT FROM roundsman.job_running r
+                        WHERE r.id BETWEEN a.job_id AND a.job_id ORDER BY r.id OFFSET 0)
      ORDER BY a.finished_at
      LIMIT $2
        FOR UPDATE SKIP LOCKED
 ), pictures AS (
-    DELETE FROM roundsman.audit_screenshots s USING old WHERE s.audit_id = old.id
+    DELETE FROM roundsman.audit_screenshots
+     WHERE audit_id = ANY (ARRAY (SELECT old.id FROM old))
 )
-DELETE FROM roundsman.audit_records a USING old WHERE a.id = old.id";
+DELETE FROM roundsman.audit_records WHERE id = ANY (ARRAY (SELECT old.id FROM old))";
 
 pub(super) struct Prune {
     pub(super) before: Timestamp,

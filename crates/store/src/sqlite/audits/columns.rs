@@ -73,13 +73,14 @@ pub(super) fn read_recurring(row: &Row<'_>) -> Result<Recurring> {
         user_id: row.get(1)?,
         website_url: row.get(2)?,
         schedule: row.get(3)?,
-        options: row.get(4)?,
-        priority: row.get(5)?,
-        created_at: row.get(6).map(|At(at)| at)?,
-        next_at: row.get(7).map(optional)?,
-        last_audit_id: row.get(8)?,
-        started: row.get(9)?,
-        skipped: row.get(10)?,
+        time_zone: row.get(4)?,
+        options: row.get(5)?,
+        priority: row.get(6)?,
+        created_at: row.get(7).map(|At(at)| at)?,
+        next_at: row.get(8).map(optional)?,
+        last_audit_id: row.get(9)?,
+        started: row.get(10)?,
+        skipped: row.get(11)?,
     };
     Ok(columns.into_recurring()?)
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: an audit and its job are made together; what an audit is at this moment is read from the
 //! view `audits`, which looks at the job; what it ended as is written by triggers of the tables of jobs,
-//! in whatever transaction ends the job.
+//! in whatever transaction ends the job, and one that failed is told of there ([`told`]).
 
 pub(super) mod check;
 mod columns;
@@ -12,6 +12,9 @@ mod plans;
 mod read;
 mod recurring;
 pub(super) mod result;
+mod told;
+#[cfg(test)]
+mod upgrade;
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
@@ -25,6 +28,7 @@ use roundsman_core::ports::{
 };
 use roundsman_core::users::UserId;
 
+pub(super) use self::told::tell_failed;
 use super::SqliteStore;
 
 #[async_trait]

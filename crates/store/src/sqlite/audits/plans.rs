@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{create, read, recurring, result};
+use super::{create, read, recurring, result, told};
 use crate::sqlite::schema;
 
 /// Statements and what their plan must say.
@@ -19,6 +19,7 @@ const EXPECTED: &[(&str, &str)] = &[
     (read::REPORT, "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)"),
     (read::PREVIOUS, "audit_records_url (user_id=? AND website_url=? AND id<?)"),
     (read::SCREENSHOT, "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)"),
+    (told::OF_JOB, "USING INDEX sqlite_autoindex_audit_records_1 (job_id=?)"),
     (result::OLD, "audit_records_finished (finished_at<?)"),
     (recurring::ONE, "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)"),
     (recurring::COUNT, "recurring_audits_user (user_id=?)"),

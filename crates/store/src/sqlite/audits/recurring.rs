@@ -22,9 +22,9 @@ pub(super) const COUNT: &str = "-- recurring_count
     SELECT count(*) FROM recurring_audits WHERE user_id = ?1";
 
 const INSERT: &str = "-- insert_recurring
-    INSERT INTO recurring_audits (user_id, website_url, schedule, options, priority, created_at,
-        next_at, last_audit_id, started, skipped)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, 0, 0)
+    INSERT INTO recurring_audits (user_id, website_url, schedule, time_zone, options, priority,
+        created_at, next_at, last_audit_id, started, skipped)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, 0, 0)
     RETURNING id";
 
 pub(super) fn create(
@@ -45,6 +45,7 @@ pub(super) fn create(
         made.user_id.get(),
         made.website_url,
         made.schedule.as_str(),
+        made.schedule.time_zone(),
         options_to_text(made.options),
         made.priority,
         At(made.created_at),
@@ -165,13 +166,15 @@ pub(super) fn start_due(
 
 const UPDATE: &str = "-- update_recurring
     UPDATE recurring_audits
-       SET schedule = ?2, next_at = ?3, last_audit_id = ?4, started = ?5, skipped = ?6
+       SET schedule = ?2, time_zone = ?3, next_at = ?4, last_audit_id = ?5, started = ?6,
+           skipped = ?7
      WHERE id = ?1";
 
 fn update(conn: &Connection, changed: &Recurring) -> Result<()> {
     conn.prepare_cached(UPDATE)?.execute(params![
         changed.id.get(),
         changed.schedule.as_str(),
+        changed.schedule.time_zone(),
         changed.next_at.map(At),
         changed.last_audit_id.map(AuditId::get),
         changed.started,

@@ -15,7 +15,7 @@ use roundsman_core::audits::{
     Audit, AuditId, AuditOptions, AuditResult, AuditSummary, Measured, NewAudit, NewRecurring,
     RECUR_KIND, RUN_KIND, RecurringChange, RecurringId, RequestKey, Schedule, Scores,
 };
-use roundsman_core::effects::Effects;
+use roundsman_core::effects::{Effects, WebhookEvent};
 use roundsman_core::jobs::{
     JobError, JobId, Json, Lane, LeaseNo, LeaseOwner, LeaseRef, Outcome, RunningJob, Settle,
     WorkerName,
@@ -190,8 +190,13 @@ impl Subject {
     async fn recur(&self, op: &Op, now: Timestamp) -> Result<String, StoreError> {
         let store = &self.store;
         let schedule = |pick: Pick| {
-            let text = ["every 1h", "@daily", "*/30 * * * *"][usize::from(pick % 3)];
-            Schedule::parse(text).expect("a schedule")
+            let (text, zone) = [
+                ("every 1h", None),
+                ("@daily", None),
+                ("*/30 * * * *", Some("Asia/Kathmandu")),
+                ("@daily", Some("America/New_York")),
+            ][usize::from(pick % 4)];
+            Schedule::parse(text, zone).expect("a schedule")
         };
         Ok(match op {
             Op::Recur { by, schedule: wanted } => {
@@ -234,6 +239,11 @@ impl Subject {
         let recurring = store.recurrings(Scope::All, None, 200).await?;
         let all: Vec<Audit> = audits.iter().cloned().map(shown).collect();
         let mut seen = format!("{all:#?} {recurring:#?}");
+        // Whoever failed was told of; those that ended in one step in any order.
+        let told = store.webhook_events(0, 1000).await?;
+        let mut told: Vec<WebhookEvent> = told.into_iter().map(|(_, event)| event).collect();
+        told.sort_by(|one, other| one.event_id.cmp(&other.event_id));
+        let _ = write!(seen, "{told:#?}");
         for Audit { id, job_id, user_id, website_url, .. } in &audits {
             let report = store.audit_report(Scope::All, *id).await?;
             let report = report.map(|report| (report.report, report.raw_data, report.headers));

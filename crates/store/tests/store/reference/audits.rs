@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use roundsman_core::Timestamp;
 use roundsman_core::audits::{
     Audit, AuditId, AuditReport, AuditResult, AuditState, AuditStatus, Due, LastRun, NewAudit,
-    NewRecurring, Recurring, RecurringChange, RecurringId, RequestKey, change, due, first,
-    recur_wish, run_wish,
+    NewRecurring, Recurring, RecurringChange, RecurringId, RequestKey, change, due, failed_event,
+    first, recur_wish, run_wish,
 };
 use roundsman_core::jobs::{FinishedJob, Job, JobId, KindCatalog, LeaseRef, RunningJob};
 use roundsman_core::ports::{
@@ -63,11 +63,17 @@ impl State {
     }
 
     /// A job is over.
-    pub(super) fn finish_job(&mut self, job: FinishedJob) {
+    pub(super) fn finish_job(&mut self, rules: &KindCatalog, job: &FinishedJob) {
         if let Some(row) = self.audited.of_job(job.facts.id) {
             row.ended = Some(job.clone());
         }
-        self.finished.insert(job.facts.id, job);
+        self.finished.insert(job.facts.id, job.clone());
+        let row = self.audited.rows.iter().find(|(_, row)| row.job_id == job.facts.id);
+        let event =
+            row.and_then(|(id, row)| failed_event(*id, row.new.user_id, &row.new.website_url, job));
+        if let Some(event) = event {
+            self.apply(rules, event, job.finished_at);
+        }
     }
 
     fn audit(&self, scope: Scope, id: AuditId) -> Option<Audit> {

@@ -85,6 +85,8 @@ async fn get_recurring_audit(
 }
 
 /// Pause a recurring audit, let it go on, or give it another schedule.
+///
+/// What is left out stays as it is.
 #[utoipa::path(
     patch, path = "/recurring-audits/{id}", tag = "audits", operation_id = "change_recurring_audit",
     params(("id" = i64, Path, description = "Its number")),
@@ -100,9 +102,8 @@ async fn change_recurring_audit(
     AppJson(body): AppJson<RecurringAuditChangeBody>,
 ) -> Result<Json<RecurringAuditView>, Problem> {
     let scope = caller.reach(TokenScope::Jobs)?;
-    let RecurringAuditChangeBody { paused, schedule } = body;
     let id = RecurringId::new(id);
-    let changed = state.audits.change_recurring(scope, id, paused, schedule).await?;
+    let changed = state.audits.change_recurring(scope, id, body.into_wish()).await?;
     Ok(Json(RecurringAuditView::new(changed)))
 }
 
