@@ -19,6 +19,7 @@ use super::exchange::{Accept, Answer, Appetite, Client, Eaten, origin};
 use super::options::PagesOptions;
 use super::references::references;
 use super::robots::Known;
+use super::sheets::Letters;
 use super::trouble::{of_egress, trouble};
 use crate::egress::{EgressError, EgressGuard};
 
@@ -69,8 +70,12 @@ impl Look<'_> {
             self.plain_http(&url, &page),
             self.foreign_origin(&url),
         );
-        let found = references(&String::from_utf8_lossy(&page.body), &url);
-        let (resources, resources_left_out) = self.resources(found, &url, known.as_ref()).await;
+        let source = String::from_utf8_lossy(&page.body);
+        let letters = Letters::of(&source);
+        let found = references(&source, &url, &letters);
+        drop(source);
+        let (resources, resources_left_out) =
+            self.resources(found, &letters, &url, known.as_ref()).await;
         let browser = self.browser(&url).await;
         let robots = known.map_or_else(no_time, |known| known.seen);
         Ok(Observed {

@@ -19,6 +19,7 @@ mod parts;
 mod polite;
 mod references;
 mod robots;
+mod sheets;
 mod trouble;
 
 use std::sync::Arc;

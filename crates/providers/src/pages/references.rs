@@ -12,6 +12,8 @@ use html5ever::tokenizer::{
 use roundsman_core::audits::observed::{Placement, ResourceKind};
 use url::Url;
 
+use super::sheets::{Letters, SheetLink, is_for_screens, links};
+
 /// Of a page with more, these are the first.
 const REFERENCES_MAX: usize = 5000;
 
@@ -24,7 +26,7 @@ pub(super) struct Reference {
 }
 
 /// Every reference once, in the page's order.
-pub(super) fn references(source: &str, page: &Url) -> Vec<Reference> {
+pub(super) fn references(source: &str, page: &Url, letters: &Letters) -> Vec<Reference> {
     let finder = Finder {
         base: RefCell::new(page.clone()),
         has_base: Cell::new(false),
@@ -32,6 +34,8 @@ pub(super) fn references(source: &str, page: &Url) -> Vec<Reference> {
         silent: RefCell::default(),
         is_in_picture: Cell::new(false),
         better: RefCell::default(),
+        style: RefCell::default(),
+        letters,
         found: RefCell::default(),
         known: RefCell::default(),
     };
@@ -43,7 +47,37 @@ pub(super) fn references(source: &str, page: &Url) -> Vec<Reference> {
     tokenizer.sink.found.take()
 }
 
-struct Finder {
+/// What a stylesheet at this place refers to. One that is not for screens needs no fonts here.
+pub(super) fn of_sheet(
+    text: &str,
+    sheet: &Url,
+    at: Placement,
+    letters: &Letters,
+) -> Vec<Reference> {
+    let is_for_others = at.in_head && !at.is_blocking;
+    let reference = |found: SheetLink| {
+        let (link, kind, is_blocking) = match found {
+            SheetLink::Import { link, is_for_screens } => {
+                (link, ResourceKind::Stylesheet, at.is_blocking && is_for_screens)
+            }
+            SheetLink::Font { link, ranges } => {
+                if is_for_others || !letters.are_in(&ranges) {
+                    return None;
+                }
+                (link, ResourceKind::Font, false)
+            }
+        };
+        let mut url = sheet.join(link.trim()).ok()?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return None;
+        }
+        url.set_fragment(None);
+        Some(Reference { url, kind, placement: Placement { is_blocking, ..at } })
+    };
+    links(text).into_iter().filter_map(reference).collect()
+}
+
+struct Finder<'l> {
     base: RefCell<Url>,
     has_base: Cell<bool>,
     is_in_head: Cell<bool>,
@@ -52,15 +86,27 @@ struct Finder {
     is_in_picture: Cell<bool>,
     /// What a browser takes in place of the picture's image.
     better: RefCell<Option<String>>,
+    /// The stylesheet that is being read within the page.
+    style: RefCell<Option<(String, Placement)>>,
+    letters: &'l Letters,
     found: RefCell<Vec<Reference>>,
     known: RefCell<HashMap<String, usize>>,
 }
 
-impl TokenSink for Finder {
+impl TokenSink for Finder<'_> {
     type Handle = ();
 
     fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<()> {
-        let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
+        let tag = match token {
+            Token::TagToken(tag) => tag,
+            Token::CharacterTokens(text) => {
+                if let Some((style, _)) = &mut *self.style.borrow_mut() {
+                    style.push_str(&text);
+                }
+                return TokenSinkResult::Continue;
+            }
+            _ => return TokenSinkResult::Continue,
+        };
         let name = tag.name.to_string();
         match tag.kind {
             TagKind::EndTag => {
@@ -86,8 +132,15 @@ fn raw_text(name: &str) -> TokenSinkResult<()> {
     }
 }
 
-impl Finder {
+impl Finder<'_> {
     fn end(&self, name: &str) {
+        let style = self.style.borrow_mut().take();
+        if let Some((text, at)) = style {
+            let base = self.base.borrow().clone();
+            for reference in of_sheet(&text, &base, at, self.letters) {
+                self.add_url(reference);
+            }
+        }
         let mut silent = self.silent.borrow_mut();
         if silent.as_deref() == Some(name) {
             *silent = None;
@@ -113,6 +166,10 @@ impl Finder {
             "base" => self.set_base(tag),
             "link" => self.link(tag, at),
             "script" => self.script(tag, at),
+            "style" => {
+                let is_blocking = at.in_head && media_is_for_screens(tag);
+                *self.style.borrow_mut() = Some((String::new(), Placement { is_blocking, ..at }));
+            }
             "picture" => self.picture(true),
             "img" => self.image(tag, at),
             "source" => self.source(tag, at),
@@ -161,7 +218,7 @@ impl Finder {
             if has("alternate") || attribute(tag, "disabled").is_some() {
                 return;
             }
-            let is_blocking = at.in_head && is_for_screens(tag);
+            let is_blocking = at.in_head && media_is_for_screens(tag);
             self.add(link, ResourceKind::Stylesheet, Placement { is_blocking, ..at });
         } else if has("preload") || has("modulepreload") {
             let kind = match attribute(tag, "as").as_deref() {
@@ -217,6 +274,10 @@ impl Finder {
             return;
         }
         url.set_fragment(None);
+        self.add_url(Reference { url, kind, placement });
+    }
+
+    fn add_url(&self, Reference { url, kind, placement }: Reference) {
         let (mut found, mut known) = (self.found.borrow_mut(), self.known.borrow_mut());
         if let Some(earlier) = known.get(url.as_str()).and_then(|at| found.get_mut(*at)) {
             if earlier.kind == ResourceKind::Preload {
@@ -238,14 +299,8 @@ fn is(tag: &Tag, name: &str, value: &str) -> bool {
     attribute(tag, name).is_some_and(|known| known.trim().eq_ignore_ascii_case(value))
 }
 
-/// A stylesheet for something else does not hold up the page.
-fn is_for_screens(tag: &Tag) -> bool {
-    let media = attribute(tag, "media").unwrap_or_default().trim().to_ascii_lowercase();
-    let other = |part: &str| {
-        let word = part.split_ascii_whitespace().next().unwrap_or_default();
-        matches!(word, "print" | "speech" | "not")
-    };
-    media.is_empty() || media.split(',').any(|part| !other(part.trim()))
+fn media_is_for_screens(tag: &Tag) -> bool {
+    is_for_screens(&attribute(tag, "media").unwrap_or_default())
 }
 
 fn is_known_image(tag: &Tag) -> bool {
@@ -275,7 +330,7 @@ mod tests {
                 format!("{}{}", if in_head { "^" } else { "" }, if is_blocking { "!" } else { "" });
             format!("{line}{marks} {:?} {}", reference.kind, reference.url)
         };
-        references(source, &page).into_iter().map(shown).collect()
+        references(source, &page, &Letters::of(source)).into_iter().map(shown).collect()
     }
 
     #[test]
@@ -335,6 +390,26 @@ mod tests {
             "8 Image https://a.example/b/12.png",
         ];
         assert_eq!(paths, expected);
+    }
+
+    #[test]
+    fn the_pages_own_styles_are_read_too() {
+        let source = "<head><style>@import 'a.css';@import 'p.css' print;\n\
+            @font-face{src:url(f.woff2)}@font-face{src:url(no.woff2);unicode-range:U+400-4FF}</style>\n\
+            <style media=print>@import '/b.css';@font-face{src:url(no.woff2)}</style>\n\
+            <script>'<style>@import \"no.css\";</style>'</script></head><body>\n\
+            <style>@font-face{src:url(f.woff2)}@font-face{src:url(data:x)}</style>\n\
+            <style>@font-face{src:url(g.woff2#x)";
+        assert_eq!(
+            found(source),
+            [
+                "1^! Stylesheet https://a.example/dir/a.css",
+                "1^ Stylesheet https://a.example/dir/p.css",
+                "1^ Font https://a.example/dir/f.woff2",
+                "3^ Stylesheet https://a.example/b.css",
+            ],
+            "a style that does not end is none"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod guard;
 mod limits;
 mod polite;
 mod robots;
+mod sheets;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

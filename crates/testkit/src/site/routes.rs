@@ -146,6 +146,23 @@ async fn route(path_and_query: &str, accepts_gzip: bool) -> Reply {
             .with("server", "Apache/2.2.3 (Unix) PHP/4.4.9"),
         ["busy"] => Reply::html(include_str!("assets/busy.html")),
         ["inside"] => inside(query),
+        // With the stylesheet that the query names.
+        ["sheet"] => {
+            Reply::html(format!("<!doctype html><link rel=\"stylesheet\" href=\"{query}\">"))
+        }
+        ["styled"] => Reply::html(include_str!("assets/styled.html")),
+        ["css", "inside.css"] => {
+            let canary = query.strip_prefix("canary=").unwrap_or_default();
+            let text = include_str!("assets/inside.css");
+            Reply::new(200, "text/css", text.replace("CANARY", canary))
+        }
+        // Each imports the next, and has a font.
+        ["css", "chain", number] => {
+            let number: u32 = number.parse().unwrap_or(0);
+            let next = number.saturating_add(1);
+            let font = format!("@font-face {{ src: url(/fonts/{number}.woff2) }}");
+            Reply::new(200, "text/css", format!("@import \"{next}\"; {font}"))
+        }
         ["heavy", count] => heavy(count, ""),
         ["delayed", count] => heavy(count, "/delay/30"),
         ["delay", millis, rest @ ..] => {
@@ -208,6 +225,9 @@ fn file(words: &[&str]) -> Reply {
     let (kind, body): (_, &'static [u8]) = match words {
         ["css", "site.css"] => ("text/css", include_bytes!("assets/site.css")),
         ["css", "print.css"] => ("text/css", b"body { color: black }"),
+        ["css", "styled.css"] => ("text/css", include_bytes!("assets/styled.css")),
+        ["css", "parts", "base.css"] => ("text/css", include_bytes!("assets/base.css")),
+        ["fonts", _] => ("font/woff2", b"wOF2 and nothing that anybody draws"),
         ["js", "app.js"] => ("text/javascript", include_bytes!("assets/app.js")),
         ["js", "slow.js"] => ("text/javascript", b"// slow\n"),
         ["js", "error.js"] => ("text/javascript", include_bytes!("assets/error.js")),
