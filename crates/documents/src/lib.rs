@@ -16,4 +16,4 @@ mod stored;
 pub use document::{Document, ImportError, Imported, LoadError, UnknownVersion};
 pub use json::{apply_merge_patch, merge_patch_between};
 pub use patch::{PATCHED_MAPS, PatchError};
-pub use presence::{InvalidPresence, PresenceState};
+pub use presence::{InvalidPresence, KeptError, PresenceState, keep_presence};

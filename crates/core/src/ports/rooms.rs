@@ -134,6 +134,24 @@ pub trait RoomStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
+    /// What is kept of the presence of a room; `None` if nothing is, or there is no such room.
+    async fn kept_presence(&self, project: ProjectId) -> Result<Option<KeptPresence>, StoreError>;
+
+    /// The versions of what is kept of presence; 0 where nothing is.
+    async fn kept_presence_versions(
+        &self,
+        projects: Vec<ProjectId>,
+    ) -> Result<Vec<i64>, StoreError>;
+
+    /// Puts what is to be kept of presence in the place of the version it was made from, which is 0 if
+    /// nothing was kept.
+    async fn keep_presence(
+        &self,
+        project: ProjectId,
+        from_version: i64,
+        bytes: Bytes,
+    ) -> Result<KeepPresenceAnswer, StoreError>;
+
     /// Deletes tokens that ended before `tokens_before` and, beyond `versions_max` of a room, its
     /// oldest versions without a name. At most `rows_max` of each. Returns how many.
     async fn prune_rooms(
@@ -206,6 +224,25 @@ pub enum CompactAnswer {
     /// Another snapshot was stored meanwhile; nothing was written.
     Superseded,
     LeaseLost,
+    NoSuchRoom,
+}
+
+/// What is kept of the presence of a room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptPresence {
+    /// Grows by one with every change.
+    pub version: i64,
+    pub bytes: Bytes,
+}
+
+/// What became of presence that is to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeepPresenceAnswer {
+    Kept {
+        version: i64,
+    },
+    /// Something else was kept meanwhile; nothing was written.
+    Superseded,
     NoSuchRoom,
 }
 

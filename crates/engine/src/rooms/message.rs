@@ -24,6 +24,11 @@ pub(super) enum News {
         payload: Option<Bytes>,
     },
     Presence(Bytes),
+    /// This version of presence is kept; what was said is here if the bus could carry it.
+    Kept {
+        version: i64,
+        said: Option<Bytes>,
+    },
     /// Somebody has come where nobody was: who is here?
     WhoIsHere,
     /// Tokens of the room have changed.
@@ -38,6 +43,8 @@ const PRESENCE: u8 = 3;
 const WHO_IS_HERE: u8 = 4;
 const TOKENS: u8 = 5;
 const LOOK: u8 = 6;
+const KEPT: u8 = 7;
+const KEPT_STORED: u8 = 8;
 
 impl Message {
     pub(super) fn encode(&self) -> Bytes {
@@ -46,6 +53,8 @@ impl Message {
             News::Update { seq, payload: Some(payload) } => (UPDATE, *seq, Some(payload)),
             News::Update { seq, payload: None } => (UPDATE_STORED, *seq, None),
             News::Presence(payload) => (PRESENCE, 0, Some(payload)),
+            News::Kept { version, said: Some(said) } => (KEPT, *version, Some(said)),
+            News::Kept { version, said: None } => (KEPT_STORED, *version, None),
             News::WhoIsHere => (WHO_IS_HERE, 0, None),
             News::Tokens => (TOKENS, 0, None),
             News::Look => (LOOK, 0, None),
@@ -74,6 +83,8 @@ impl Message {
             UPDATE => News::Update { seq, payload: Some(payload) },
             UPDATE_STORED => News::Update { seq, payload: None },
             PRESENCE => News::Presence(payload),
+            KEPT => News::Kept { version: seq, said: Some(payload) },
+            KEPT_STORED => News::Kept { version: seq, said: None },
             WHO_IS_HERE => News::WhoIsHere,
             TOKENS => News::Tokens,
             _ => News::Look,
@@ -93,6 +104,8 @@ mod tests {
             News::Update { seq: 7, payload: Some(bytes()) },
             News::Update { seq: i64::MAX, payload: None },
             News::Presence(bytes()),
+            News::Kept { version: 3, said: Some(bytes()) },
+            News::Kept { version: 4, said: None },
             News::WhoIsHere,
             News::Tokens,
             News::Look,

@@ -3,12 +3,13 @@
 //!
 //! Invariants: an update is acknowledged when it is in the log and not before; what is in memory is a
 //! copy that may be dropped at any moment, and is dropped when it may differ from the log; the bus only
-//! brings sooner what the log has anyway; presence is told and never stored. Work on documents runs on
-//! blocking threads, a few at a time.
+//! brings sooner what the log has anyway; presence is told, and stored only if whoever tells it asks for
+//! it. Work on documents runs on blocking threads, a few at a time.
 
 mod access;
 mod applied;
 mod history;
+mod kept;
 mod limits;
 mod mailbox;
 mod message;

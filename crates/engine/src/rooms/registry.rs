@@ -16,7 +16,7 @@ use super::replica::{Part, Replica, Welcome};
 use super::service::Rooms;
 
 /// A document may be dropped while somebody joins; this often it is loaded again for them.
-const TRIES_MAX: usize = 5;
+pub(super) const TRIES_MAX: usize = 5;
 
 #[derive(Default)]
 pub(super) struct Registry {
@@ -66,7 +66,7 @@ impl Membership {
         &self.replica.project
     }
 
-    pub fn mailbox(&self) -> &Mailbox {
+    pub fn mailbox(&self) -> &Arc<Mailbox> {
         &self.mailbox
     }
 }
@@ -127,7 +127,7 @@ impl Rooms {
         Err(busy().into())
     }
 
-    fn admit(
+    pub(super) fn admit(
         &self,
         replica: Arc<Replica>,
         part: Part,
@@ -144,7 +144,7 @@ impl Rooms {
     }
 
     /// The document, loaded if it is not in memory.
-    async fn replica(&self, project: &ProjectId) -> Result<Arc<Replica>, DocumentError> {
+    pub(super) async fn replica(&self, project: &ProjectId) -> Result<Arc<Replica>, DocumentError> {
         let cell = self.registry().cells().entry(project.clone()).or_default().clone();
         let loaded = cell.get_or_try_init(|| self.load_replica(project)).await;
         if loaded.is_err() {
@@ -244,6 +244,6 @@ impl Registry {
     }
 }
 
-fn busy() -> StoreError {
+pub(super) fn busy() -> StoreError {
     StoreError::Unavailable("the document is being loaded again and again".into())
 }

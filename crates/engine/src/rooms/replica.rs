@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use roundsman_core::ports::KeptPresence;
 use roundsman_core::rooms::ProjectId;
 use roundsman_documents::{Document, ImportError, PresenceState, UnknownVersion};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,8 @@ pub(super) struct Replica {
     /// What is stored of it, as far as is known here.
     bytes: AtomicU64,
     presence: Mutex<PresenceState>,
+    /// What is kept of presence, once somebody has asked for it. One at a time changes it.
+    pub(super) kept: tokio::sync::Mutex<Option<KeptPresence>>,
     members: Mutex<Members>,
     /// One at a time reads what is missing.
     pub(super) catching_up: tokio::sync::Mutex<()>,
@@ -33,9 +36,10 @@ pub(super) struct Replica {
 
 #[derive(Default)]
 struct Members {
-    /// Those who follow the document, and those who follow presence.
+    /// Those who follow the document, those who follow presence, and those who follow what is kept of it.
     document: BTreeMap<u64, Arc<Mailbox>>,
     presence: BTreeMap<u64, Arc<Mailbox>>,
+    kept: BTreeMap<u64, Arc<Mailbox>>,
     /// Since when there is nobody; `None` while there is.
     empty_since: Option<Duration>,
 }
@@ -45,6 +49,7 @@ struct Members {
 pub(super) enum Part {
     Document,
     Presence,
+    Kept,
 }
 
 /// Why a document does not take an update.
@@ -78,6 +83,7 @@ impl Replica {
             applied: Mutex::new(Applied::through(seq)),
             bytes: AtomicU64::new(bytes),
             presence: Mutex::new(PresenceState::new(keep_millis)),
+            kept: tokio::sync::Mutex::default(),
             members: Mutex::new(members),
             catching_up: tokio::sync::Mutex::default(),
             over: CancellationToken::new(),
@@ -155,6 +161,13 @@ impl Replica {
         true
     }
 
+    /// Something more is kept of presence.
+    pub(super) fn tell_kept(&self, said: &Bytes, from: Option<u64>) {
+        for (_, mailbox) in self.members().kept.iter().filter(|(id, _)| Some(**id) != from) {
+            mailbox.update(said);
+        }
+    }
+
     /// What is known of those who are here.
     pub(super) fn all_presence(&self) -> Option<Bytes> {
         self.presence().all()
@@ -162,8 +175,7 @@ impl Replica {
 
     /// Everybody is to show again that they may be here.
     pub(super) fn recheck(&self) {
-        let members = self.members();
-        for mailbox in members.document.values().chain(members.presence.values()) {
+        for mailbox in self.members().all() {
             mailbox.recheck();
         }
     }
@@ -171,9 +183,20 @@ impl Replica {
     /// It may differ from the log: nobody uses it any more.
     pub(super) fn drop_out(&self, why: &'static str) {
         self.over.cancel();
-        for mailbox in self.members().document.values() {
+        for mailbox in self.members().all() {
             mailbox.rejoin(why);
         }
+    }
+
+    /// One of them is to join again.
+    pub(super) fn rejoin(&self, part: Part, member: u64, why: &'static str) {
+        if let Some(mailbox) = self.members().part(part).get(&member) {
+            mailbox.rejoin(why);
+        }
+    }
+
+    pub(super) fn has_members(&self, part: Part) -> bool {
+        !self.members().part(part).is_empty()
     }
 
     /// `false` if it is no longer to be used.
@@ -239,10 +262,15 @@ impl Members {
         match part {
             Part::Document => &mut self.document,
             Part::Presence => &mut self.presence,
+            Part::Kept => &mut self.kept,
         }
     }
 
+    fn all(&self) -> impl Iterator<Item = &Arc<Mailbox>> {
+        self.document.values().chain(self.presence.values()).chain(self.kept.values())
+    }
+
     fn count(&self) -> usize {
-        self.document.len() + self.presence.len()
+        self.all().count()
     }
 }

@@ -69,6 +69,12 @@ impl Rooms {
             News::Presence(update) => {
                 replica.tell_presence(&update, None);
             }
+            News::Kept { version, said } => {
+                if let Err(error) = self.hear_kept(replica, version, said).await {
+                    let project = &replica.project;
+                    tracing::warn!(%project, %error, "presence that others have kept is not known yet");
+                }
+            }
             News::WhoIsHere => {
                 if let Some(all) = replica.all_presence() {
                     self.publish(replica, News::Presence(all)).await;
@@ -159,6 +165,7 @@ impl Rooms {
             }
         }
         for part in used.chunks(ROOMS_PER_LOOK_MAX) {
+            self.look_at_presence(part).await?;
             let projects = part.iter().map(|replica| replica.project.clone()).collect();
             let heads = self.store().room_heads(projects).await?;
             for (replica, head) in part.iter().zip(heads) {
@@ -185,6 +192,10 @@ impl Rooms {
         let sent = match (self.bus().publish(&topic, body).await, news) {
             (Err(BusError::TooLarge { .. }), News::Update { seq, .. }) => {
                 let news = News::Update { seq, payload: None };
+                self.bus().publish(&topic, Message { node, news }.encode()).await
+            }
+            (Err(BusError::TooLarge { .. }), News::Kept { version, .. }) => {
+                let news = News::Kept { version, said: None };
                 self.bus().publish(&topic, Message { node, news }.encode()).await
             }
             (sent, _) => sent,

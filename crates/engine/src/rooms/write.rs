@@ -39,6 +39,12 @@ pub struct Pending {
     storing: JoinHandle<Result<(), WriteError>>,
 }
 
+impl Pending {
+    pub(super) fn new(storing: JoinHandle<Result<(), WriteError>>) -> Self {
+        Pending { storing }
+    }
+}
+
 impl Rooms {
     /// Takes updates of a member in, and begins to store them: whatever becomes of the member, what was
     /// taken in is stored, or the document in memory is dropped. What follows, [`Rooms::store_pending`],

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use roundsman_core::jobs::{Job, LeaseNo, LeaseRef};
 use roundsman_core::ports::{
-    AppendAnswer, CompactAnswer, NewSnapshot, OpenRoomAnswer, RoomCounts, Scope, StoredRoom,
+    AppendAnswer, CompactAnswer, KeepPresenceAnswer, KeptPresence, NewSnapshot, OpenRoomAnswer,
+    RoomCounts, Scope, StoredRoom,
 };
 use roundsman_core::rooms::{
     AppendRules, DocumentFull, NewUpdate, Permission, ProjectId, Room, RoomTokenId, RoomTokenWish,
@@ -316,6 +317,41 @@ pub async fn updates_and_snapshots_at_once_lose_nothing(fx: &Arc<Fixture>) {
         let expected: Vec<i64> = (stored.room.snapshot_seq + 1..=stored.room.head_seq).collect();
         assert_eq!(kept, expected);
     }
+}
+
+pub async fn presence_that_is_kept_replaces_what_it_was_made_from(fx: &Arc<Fixture>) {
+    const WRITERS: usize = 4;
+    let ada = user(fx, "ada").await;
+    open(fx, ada, "p").await;
+    open(fx, ada, "q").await;
+    let keep = async |name: &str, from_version, bytes: &'static [u8]| {
+        let bytes = Bytes::from_static(bytes);
+        fx.store.keep_presence(project(name), from_version, bytes).await.expect("it works")
+    };
+    let kept = async |name| fx.store.kept_presence(project(name)).await.expect("it works");
+    assert_eq!(kept("p").await, None);
+    assert_eq!(keep("none", 0, b"x").await, KeepPresenceAnswer::NoSuchRoom);
+    assert_eq!(keep("p", 1, b"x").await, KeepPresenceAnswer::Superseded, "there is none yet");
+    assert_eq!(keep("p", 0, b"one").await, KeepPresenceAnswer::Kept { version: 1 });
+    assert_eq!(keep("p", 0, b"x").await, KeepPresenceAnswer::Superseded);
+    assert_eq!(keep("p", 1, b"").await, KeepPresenceAnswer::Kept { version: 2 });
+    assert_eq!(kept("p").await, Some(KeptPresence { version: 2, bytes: Bytes::new() }));
+    let names = ["q", "none", "p"].map(project).to_vec();
+    let versions = fx.store.kept_presence_versions(names).await.expect("it works");
+    assert_eq!(versions, [0, 0, 2]);
+    // Of many who have seen the same, one is in time.
+    let mut writing = tokio::task::JoinSet::new();
+    for _ in 0..WRITERS {
+        let fx = Arc::clone(fx);
+        writing.spawn(async move {
+            fx.store.keep_presence(project("q"), 0, Bytes::from_static(b"q")).await
+        });
+    }
+    let answers = writing.join_all().await;
+    let in_time = |answer: &&Result<KeepPresenceAnswer, _>| {
+        matches!(answer, Ok(KeepPresenceAnswer::Kept { version: 1 }))
+    };
+    assert_eq!(answers.iter().filter(in_time).count(), 1, "{answers:?}");
 }
 
 fn project(name: &str) -> ProjectId {

@@ -274,3 +274,45 @@ async fn the_raw_mode_sends_the_document_and_then_updates() {
     one.socket.send(Packet::binary("garbage")).await.unwrap();
     assert_eq!(one.closed().await, 1007);
 }
+
+#[tokio::test]
+async fn presence_that_is_kept_is_there_for_whoever_comes_later() {
+    // One key, a text, and a time that is later than that of any machine: as Loro writes it.
+    const SAID: &[u8] = b"\x01\x03ada\x01\x04\x04here\x80\x80\xa2\xa9\xea\xe8\x01";
+    let app = App::new();
+    let running = app.serve();
+    let ada = app.user("ada@example.org").await;
+    let key = app.token("ada@example.org", &[]).await;
+    ada.patch(DOC, json!({"nodes": {"a": 1}})).await.expect(200);
+    let wish = json!({"permission": "read"});
+    let made = ada.post("/rooms/storyboard/tokens", wish).await.expect(201).body;
+    let crdt = Crdt::PersistedEphemeral;
+    let auth = |token: &str| Message::JoinRequest {
+        auth: Bytes::copy_from_slice(token.as_bytes()),
+        version: Bytes::new(),
+    };
+    let update = |number: u8, said: &'static [u8]| Message::Update {
+        updates: vec![Bytes::from_static(said)],
+        batch: BatchId([number; 8]),
+    };
+    let ack = |number: u8, status| Message::Ack { batch: BatchId([number; 8]), status };
+    let mut one = Wire::connect(&running, "/ws/rooms").await;
+    one.send(crdt, auth(&key)).await;
+    assert!(matches!(one.next().await, Message::JoinOk { .. }));
+    // What the published client sends when it has nothing to say.
+    one.send(crdt, update(1, b"\x00")).await;
+    assert_eq!(one.next().await, ack(1, AckStatus::Ok));
+    one.send(crdt, update(2, SAID)).await;
+    assert_eq!(one.next().await, ack(2, AckStatus::Ok));
+    one.send(crdt, update(3, b"garbage")).await;
+    assert_eq!(one.next().await, ack(3, AckStatus::InvalidUpdate));
+    drop(one);
+    // Who may only read hears it, and keeps nothing.
+    let mut two = Wire::connect(&running, "/ws/rooms").await;
+    two.send(crdt, auth(made["token"].as_str().unwrap())).await;
+    assert!(matches!(two.next().await, Message::JoinOk { .. }));
+    let all = two.next().await;
+    assert!(matches!(all, Message::Update { ref updates, .. } if updates[0] == SAID), "{all:?}");
+    two.send(crdt, update(1, SAID)).await;
+    assert_eq!(two.next().await, ack(1, AckStatus::PermissionDenied));
+}

@@ -2,6 +2,7 @@
 
 mod alarm;
 mod bugs;
+mod kept;
 mod nodes;
 mod writes;
 

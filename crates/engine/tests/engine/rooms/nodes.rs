@@ -89,10 +89,15 @@ async fn two_nodes_make_one_snapshot(backend: Backend) {
     let mut one = Client::join(&world.rooms, 1).await;
     one.write("a", json!(1)).await.unwrap();
     world.world.clock.advance(secs(300));
+    // Whoever has it is held until both have tried.
+    let gate = world.world.store.hold("compact_room");
     let (mine, theirs) = tokio::join!(world.worker.claim_tick(), other.claim_tick());
     mine.unwrap();
     theirs.unwrap();
     assert_eq!(world.worker.running_count() + other.running_count(), 1);
+    gate.reached().await;
+    world.world.store.hold_no_more();
+    gate.open();
     crate::support::until_running(&world.worker, 0).await;
     crate::support::until_running(&other, 0).await;
     world.worker.settle_tick().await.unwrap();

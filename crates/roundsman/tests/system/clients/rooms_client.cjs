@@ -5,10 +5,23 @@
 const { createRequire } = require("node:module");
 const path = require("node:path");
 const readline = require("node:readline");
+const { isDeepStrictEqual } = require("node:util");
 
 const packages = createRequire(path.join(process.argv[2], "package.json"));
-// Node 20 has no WebSocket of its own.
-globalThis.WebSocket = packages("ws").WebSocket;
+const { decode, MessageType } = packages("loro-protocol");
+const roomErrors = [];
+
+// Node 20 has no WebSocket of its own. The client forgets who listens to a room before it tells them
+// that they are out of it, so what it was told is noted here.
+globalThis.WebSocket = class extends packages("ws").WebSocket {
+  constructor(...args) {
+    super(...args);
+    this.on("message", (data, isBinary) => {
+      const message = isBinary ? decode(new Uint8Array(data)) : {};
+      if (message.type === MessageType.RoomError) roomErrors.push([message.roomId, message.code]);
+    });
+  }
+};
 const { LoroDoc, EphemeralStore } = packages("loro-crdt");
 const { LoroWebsocketClient } = packages("loro-websocket");
 const { LoroAdaptor, LoroEphemeralAdaptor, LoroPersistentStoreAdaptor } = packages("loro-adaptors/loro");
@@ -21,7 +34,8 @@ const joined = new Map();
 const statuses = {};
 const refused = [];
 
-const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+// Members of maps come in any order.
+const same = (one, other) => isDeepStrictEqual(one, other);
 
 async function until(what, look) {
   const end = Date.now() + WAIT_MS_MAX;
@@ -118,16 +132,23 @@ const commands = {
     const crdtAdaptor = new LoroEphemeralAdaptor(store);
     await client.join({ roomId: room, crdtAdaptor, auth: new TextEncoder().encode(token) });
   },
-  // Presence that outlives those it is about: `%EPS`.
-  async join_persisted({ room, token }) {
-    const crdtAdaptor = new LoroPersistentStoreAdaptor(new EphemeralStore(60000));
+  // Presence that outlives those it is about, `%EPS`; it is spoken of as "kept ROOM".
+  async join_kept({ room, token }) {
+    const store = new EphemeralStore(3600000);
+    presence.set(`kept ${room}`, store);
+    const crdtAdaptor = new LoroPersistentStoreAdaptor(store);
     await client.join({ roomId: room, crdtAdaptor, auth: new TextEncoder().encode(token) });
   },
   async say({ room, key, value }) {
     presence.get(room).set(key, value);
   },
+  async unsay({ room, key }) {
+    // Of two words in one millisecond the first counts.
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    presence.get(room).delete(key);
+  },
   async hear({ room, key, value }) {
-    await until(`${key} in ${room}`, () => same(presence.get(room).get(key), value));
+    await until(`${key} in ${room}`, () => same(presence.get(room).get(key) ?? null, value));
   },
   // The network is gone, and the client knows it.
   async offline() {
@@ -142,6 +163,10 @@ const commands = {
   },
   async refused() {
     return await until("a refusal", () => (refused.length > 0 ? refused : undefined));
+  },
+  async put_out({ room, code }) {
+    await until(`the room error ${code} of ${room}`, () =>
+      roomErrors.some((error) => same(error, [room, code])));
   },
   async status_seen({ room, status }) {
     await until(`${status} of ${room}`, () => statuses[room].includes(status));

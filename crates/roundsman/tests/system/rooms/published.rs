@@ -14,6 +14,7 @@ const LARGE_BYTES: u64 = 700_000;
 const PERMISSION_DENIED: i64 = 3;
 const RATE_LIMITED: i64 = 6;
 const NOT_STORED: i64 = 127;
+const EVICTED: i64 = 2;
 
 #[tokio::test]
 async fn two_clients_and_http_share_a_document() {
@@ -115,12 +116,6 @@ async fn whoever_is_too_fast_loses_nothing() {
         for client in [&mut one, &mut two] {
             client.join(PROJECT, &owner.key).await?;
         }
-        // Presence that is to be stored is refused, and nothing else suffers from it.
-        let persisted = json!({"room": PROJECT, "token": owner.key});
-        let refused = one.call("join_persisted", persisted).await;
-        let words = refused.err().map(|error| error.to_string()).unwrap_or_default();
-        ensure!(words.contains("Join failed: 127"), "{words}");
-
         // Whoever is too fast is refused for now, and everything arrives in the end.
         let many = json!({"room": PROJECT, "key": "counter", "count": 200});
         one.call("burst", many).await?;
@@ -129,6 +124,45 @@ async fn whoever_is_too_fast_loses_nothing() {
         let limited = |code: &Value| *code == json!(RATE_LIMITED) || *code == json!(NOT_STORED);
         ensure!(refused.as_array().is_some_and(|codes| codes.iter().all(limited)), "{refused}");
         ensure!(owner.document().await?["nodes"]["counter"] == 200, "and is stored");
+        node.stop().await
+    })
+    .await;
+}
+
+/// `%EPS`: what a client wants to be kept is there for those who come when it is gone, and after a
+/// restart.
+#[tokio::test]
+async fn presence_that_is_kept_outlives_clients_and_the_server() {
+    on_both(async |backend| {
+        let place = RoomSite::new(backend).await?;
+        let mut node = place.site.start(place.options()).await?;
+        let owner = place.owner("ada@example.org").await?;
+        let kept = format!("kept {PROJECT}");
+        let word = |key: &str, value: Value| json!({"room": kept, "key": key, "value": value});
+        let mut one = NpmClient::connect(&place.socket_url()).await?;
+        let mut two = NpmClient::connect(&place.socket_url()).await?;
+        for client in [&mut one, &mut two] {
+            client.call("join_kept", json!({"room": PROJECT, "token": owner.key})).await?;
+        }
+        one.call("say", word("ada", json!({"at": [1, 2]}))).await?;
+        one.call("say", word("gone", json!("soon"))).await?;
+        two.call("hear", word("ada", json!({"at": [1, 2]}))).await?;
+        two.call("hear", word("gone", json!("soon"))).await?;
+        two.call("unsay", json!({"room": kept, "key": "gone"})).await?;
+        one.call("hear", word("gone", Value::Null)).await?;
+        drop((one, two));
+
+        let (_, read) = owner.token(&place, "read", 600).await?;
+        let mut three = NpmClient::connect(&place.socket_url()).await?;
+        three.call("join_kept", json!({"room": PROJECT, "token": read})).await?;
+        three.call("hear", word("ada", json!({"at": [1, 2]}))).await?;
+        three.call("hear", word("gone", Value::Null)).await?;
+        drop(three);
+        node.stop().await?;
+        let mut node = place.site.start(place.options()).await?;
+        let mut four = NpmClient::connect(&place.socket_url()).await?;
+        four.call("join_kept", json!({"room": PROJECT, "token": owner.key})).await?;
+        four.call("hear", word("ada", json!({"at": [1, 2]}))).await?;
         node.stop().await
     })
     .await;
@@ -178,7 +212,14 @@ async fn rights_are_kept_and_tokens_are_replaced_without_losing_the_socket() {
         // One that is revoked ends at once, and for good.
         let path = format!("/rooms/{PROJECT}/tokens/{last}");
         owner.client.delete(&path).await?.expect_status(204)?;
-        three.call("status_seen", json!({"room": PROJECT, "status": "error"})).await?;
+        three.call("put_out", json!({"room": PROJECT, "code": EVICTED})).await?;
+        three.set(PROJECT, "d", &json!("not allowed any more")).await?;
+        one.set(PROJECT, "e", &json!("not for everybody")).await?;
+        two.wait(PROJECT, "e", &json!("not for everybody")).await?;
+        let seen = three.call("json", json!({"room": PROJECT})).await?;
+        ensure!(seen["nodes"].get("e").is_none(), "{seen}");
+        let stored = owner.document().await?;
+        ensure!(stored["nodes"]["e"].is_string() && stored["nodes"].get("d").is_none(), "{stored}");
         node.stop().await
     })
     .await;

@@ -8,17 +8,19 @@ mod append;
 pub(super) mod check;
 mod compact;
 mod open;
+mod presence;
 mod prune;
 mod read;
 mod tokens;
 mod versions;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::LeaseRef;
 use roundsman_core::ports::{
-    AppendAnswer, CompactAnswer, NewSnapshot, OpenRoomAnswer, RoomCounts, RoomStore, RoomTail,
-    Scope, StoreError, StoredRoom,
+    AppendAnswer, CompactAnswer, KeepPresenceAnswer, KeptPresence, NewSnapshot, OpenRoomAnswer,
+    RoomCounts, RoomStore, RoomTail, Scope, StoreError, StoredRoom,
 };
 use roundsman_core::rooms::{
     NewUpdate, ProjectId, Room, RoomToken, RoomTokenId, RoomTokenWish, RoomVersion,
@@ -162,6 +164,27 @@ impl RoomStore for PostgresStore {
         self.change("store.room_token", &tokens::Revoke { project, id, now }).await
     }
 
+    async fn kept_presence(&self, project: ProjectId) -> Result<Option<KeptPresence>, StoreError> {
+        self.pool.run(&presence::Kept { project }).await
+    }
+
+    async fn kept_presence_versions(
+        &self,
+        projects: Vec<ProjectId>,
+    ) -> Result<Vec<i64>, StoreError> {
+        self.pool.run(&presence::Versions { projects }).await
+    }
+
+    async fn keep_presence(
+        &self,
+        project: ProjectId,
+        from_version: i64,
+        bytes: Bytes,
+    ) -> Result<KeepPresenceAnswer, StoreError> {
+        let keep = presence::Keep { project, from_version, bytes };
+        self.change("store.room_presence", &keep).await
+    }
+
     async fn prune_rooms(
         &self,
         tokens_before: Timestamp,
@@ -191,6 +214,8 @@ pub(super) fn hot_statements() -> Vec<&'static str> {
         compact::FORGET_UPDATES,
         compact::LOG_WEIGHT,
         versions::ROOM_VERSIONS,
+        presence::KEPT_PRESENCE,
+        presence::KEPT_PRESENCE_VERSIONS,
         tokens::ROOM_TOKENS,
         prune::PRUNE_ROOM_TOKENS,
     ]

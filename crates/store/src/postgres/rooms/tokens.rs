@@ -88,12 +88,13 @@ impl Operation for OneToken {
     }
 }
 
-/// `OFFSET 0` keeps the planner from walking through all tokens that hold.
+/// `OFFSET 0` keeps the planner from walking through all tokens that hold, and the range, which is one
+/// project, from walking through those of all projects in the order of their numbers.
 pub(super) const ROOM_TOKENS: &str = concat!(
     "-- room_tokens\nSELECT ",
     token_columns!(),
     "
-  FROM (SELECT * FROM roundsman.room_tokens WHERE project_id = $1
+  FROM (SELECT * FROM roundsman.room_tokens WHERE project_id BETWEEN $1 AND $1
          ORDER BY project_id DESC, id DESC OFFSET 0) token
  WHERE expires_at > $2 AND revoked_at IS NULL LIMIT $3"
 );

@@ -11,17 +11,19 @@ mod compact;
 mod open;
 #[cfg(test)]
 mod plans;
+mod presence;
 mod prune;
 mod read;
 mod tokens;
 mod versions;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::LeaseRef;
 use roundsman_core::ports::{
-    AppendAnswer, CompactAnswer, NewSnapshot, OpenRoomAnswer, RoomCounts, RoomStore, RoomTail,
-    Scope, StoreError, StoredRoom,
+    AppendAnswer, CompactAnswer, KeepPresenceAnswer, KeptPresence, NewSnapshot, OpenRoomAnswer,
+    RoomCounts, RoomStore, RoomTail, Scope, StoreError, StoredRoom,
 };
 use roundsman_core::rooms::{
     NewUpdate, ProjectId, Room, RoomToken, RoomTokenId, RoomTokenWish, RoomVersion,
@@ -178,6 +180,32 @@ impl RoomStore for SqliteStore {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         self.write("store.room_token", move |conn, _| tokens::revoke(conn, &project, id, now)).await
+    }
+
+    async fn kept_presence(&self, project: ProjectId) -> Result<Option<KeptPresence>, StoreError> {
+        self.read(move |conn| presence::kept(conn, &project)).await
+    }
+
+    async fn kept_presence_versions(
+        &self,
+        projects: Vec<ProjectId>,
+    ) -> Result<Vec<i64>, StoreError> {
+        self.read(move |conn| {
+            projects.iter().map(|project| presence::version(conn, project)).collect()
+        })
+        .await
+    }
+
+    async fn keep_presence(
+        &self,
+        project: ProjectId,
+        from_version: i64,
+        bytes: Bytes,
+    ) -> Result<KeepPresenceAnswer, StoreError> {
+        self.write("store.room_presence", move |conn, _| {
+            presence::keep(conn, &project, from_version, &bytes)
+        })
+        .await
     }
 
     async fn prune_rooms(

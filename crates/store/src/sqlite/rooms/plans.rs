@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{append, compact, prune, read, tokens, versions};
+use super::{append, compact, presence, prune, read, tokens, versions};
 use crate::sqlite::schema;
 
 /// Statements and what their plan must say.
@@ -16,6 +16,8 @@ const EXPECTED: &[(&str, &str)] = &[
     (compact::WEIGHT, "SEARCH room_updates USING PRIMARY KEY (project_id=?)"),
     (versions::LIST, "SEARCH room_versions USING PRIMARY KEY (project_id=? AND seq<?)"),
     (tokens::LIST, "room_tokens_project (project_id=?)"),
+    (presence::KEPT, "(project_id=?)"),
+    (presence::VERSION, "(project_id=?)"),
     (prune::TOKENS, "room_tokens_expires (expires_at<?)"),
 ];
 

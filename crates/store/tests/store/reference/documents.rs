@@ -7,8 +7,8 @@ use bytes::Bytes;
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{KindCatalog, LeaseRef};
 use roundsman_core::ports::{
-    AppendAnswer, CompactAnswer, NewSnapshot, OpenRoomAnswer, RoomCounts, RoomStore, RoomTail,
-    Scope, StoreError, StoredRoom,
+    AppendAnswer, CompactAnswer, KeepPresenceAnswer, KeptPresence, NewSnapshot, OpenRoomAnswer,
+    RoomCounts, RoomStore, RoomTail, Scope, StoreError, StoredRoom,
 };
 use roundsman_core::rooms::{
     NewUpdate, ProjectId, Room, RoomToken, RoomTokenId, RoomTokenWish, RoomVersion, StoredUpdate,
@@ -31,6 +31,7 @@ struct Kept {
     snapshot: Option<Bytes>,
     updates: Vec<StoredUpdate>,
     versions: BTreeMap<i64, RoomVersion>,
+    presence: Option<KeptPresence>,
 }
 
 impl State {
@@ -88,7 +89,7 @@ impl RoomStore for Reference {
         }
         let room = Room::new(project.clone(), user, now);
         let (snapshot, updates, versions) = (None, Vec::new(), BTreeMap::new());
-        let kept = Kept { room: room.clone(), snapshot, updates, versions };
+        let kept = Kept { room: room.clone(), snapshot, updates, versions, presence: None };
         state.documents.rooms.insert(project, kept);
         Ok(OpenRoomAnswer::Open { room, is_new: true })
     }
@@ -294,6 +295,37 @@ impl RoomStore for Reference {
         let token = state.documents.tokens.get_mut(&id.get());
         let token = token.filter(|token| token.project == project && token.revoked_at.is_none());
         Ok(token.map(|token| token.revoked_at = Some(now)).is_some())
+    }
+
+    async fn kept_presence(&self, project: ProjectId) -> Result<Option<KeptPresence>, StoreError> {
+        Ok(self.lock().documents.rooms.get(&project).and_then(|kept| kept.presence.clone()))
+    }
+
+    async fn kept_presence_versions(
+        &self,
+        projects: Vec<ProjectId>,
+    ) -> Result<Vec<i64>, StoreError> {
+        let state = self.lock();
+        let kept = |project| state.documents.rooms.get(project)?.presence.as_ref();
+        Ok(projects.iter().map(|project| kept(project).map_or(0, |kept| kept.version)).collect())
+    }
+
+    async fn keep_presence(
+        &self,
+        project: ProjectId,
+        from_version: i64,
+        bytes: Bytes,
+    ) -> Result<KeepPresenceAnswer, StoreError> {
+        let mut state = self.lock();
+        let Some(kept) = state.documents.rooms.get_mut(&project) else {
+            return Ok(KeepPresenceAnswer::NoSuchRoom);
+        };
+        if kept.presence.as_ref().map_or(0, |known| known.version) != from_version {
+            return Ok(KeepPresenceAnswer::Superseded);
+        }
+        let version = from_version + 1;
+        kept.presence = Some(KeptPresence { version, bytes });
+        Ok(KeepPresenceAnswer::Kept { version })
     }
 
     async fn prune_rooms(

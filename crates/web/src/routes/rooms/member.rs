@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::frames::{own_refusal, refusal};
 
-/// A room on a connection: documents and presence are apart.
+/// A room on a connection: documents, presence and presence that is kept are apart.
 pub(super) type RoomKey = (Crdt, String);
 
 /// The connection in one room.
@@ -72,9 +72,17 @@ pub(super) async fn enter(
             let (permission, version) = (Permission::Write, Vec::new());
             Ok(Entry { member, permission, version, missing })
         }
+        // What is kept is written.
+        Crdt::PersistedEphemeral => {
+            let (membership, missing) =
+                rooms.join_kept_presence(&project, bell).await.map_err(not_in)?;
+            let (permission, version) = (access.permission, Vec::new());
+            let member = Member { membership, access, credential };
+            Ok(Entry { member, permission, version, missing })
+        }
         _ => Err(NotIn::Refused(own_refusal(
             "unsupported",
-            "this server keeps Loro documents (%LOR) and presence (%EPH)",
+            "this server keeps Loro documents (%LOR) and presence (%EPH, %EPS)",
         ))),
     }
 }

@@ -310,7 +310,11 @@ impl Session {
             }
             return Some(AckStatus::Ok);
         }
-        match rooms.take(&member.membership, updates).await {
+        let pending = match key.0 {
+            Crdt::PersistedEphemeral => Ok(rooms.keep_presence(&member.membership, updates)),
+            _ => rooms.take(&member.membership, updates).await,
+        };
+        match pending {
             Ok(pending) => {
                 let key = key.clone();
                 let store = async move {
@@ -325,8 +329,9 @@ impl Session {
 
     /// Why the client may not write to a room; `None` if it may.
     fn refusal(&self, key: &RoomKey) -> Option<AckStatus> {
-        let may_write =
-            |member: &Member| key.0 != Crdt::Loro || member.access.permission == Permission::Write;
+        let may_write = |member: &Member| {
+            key.0 == Crdt::Ephemeral || member.access.permission == Permission::Write
+        };
         match self.rooms.get(key) {
             Some(member) if may_write(member) => None,
             // What it writes between two joins comes with the second.
@@ -353,7 +358,7 @@ impl Session {
             self.state.metrics.room_update_refused(reason);
         }
         let is_for_now = matches!(status, AckStatus::RateLimited | AckStatus::FragmentTimeout);
-        if is_for_now && key.0 == Crdt::Loro && self.rooms.contains_key(key) {
+        if is_for_now && key.0 != Crdt::Ephemeral && self.rooms.contains_key(key) {
             self.owed.insert(key.clone());
         }
         self.send(vec![frames::ack(key, batch, status)]).await
