@@ -1,4 +1,7 @@
 -- Work that outside generators do for projects.
+--
+-- Of indexes that cost the same, as all do while a table is empty, the planner takes the one that was
+-- made last: keys come after the indexes that only end with them.
 
 CREATE TABLE roundsman.tasks (
     no               bigint GENERATED ALWAYS AS IDENTITY,
@@ -40,9 +43,9 @@ CREATE TABLE roundsman.tasks (
     CHECK ((stage = 'over') = (completed_at IS NOT NULL)),
     CHECK ((stage = 'polling') = (next_poll_at IS NOT NULL))
 ) WITH (fillfactor = 80);
-ALTER TABLE roundsman.tasks ADD PRIMARY KEY (no), ADD UNIQUE (result_key);
 CREATE INDEX tasks_project ON roundsman.tasks (project_id, no);
 CREATE INDEX tasks_user ON roundsman.tasks (user_id, no);
+ALTER TABLE roundsman.tasks ADD PRIMARY KEY (no), ADD UNIQUE (result_key);
 -- Those that somebody waits for.
 CREATE INDEX tasks_active ON roundsman.tasks (project_id, no) WHERE stage <> 'over';
 CREATE INDEX tasks_unfinished ON roundsman.tasks (no, status) WHERE stage <> 'over';

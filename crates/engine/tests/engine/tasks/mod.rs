@@ -5,10 +5,12 @@ mod alarms;
 mod bugs;
 mod ends;
 mod explored;
+mod explored_in_time;
 mod outside;
 mod rounds;
 mod seed_003;
 mod service;
+mod simulation;
 mod submitting;
 
 use std::sync::Arc;

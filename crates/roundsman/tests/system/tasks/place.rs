@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use roundsman_engine::clock::DatabaseClock;
@@ -14,15 +15,21 @@ use tempfile::TempDir;
 
 use crate::site::{ADMIN_TOKEN, Backend, Node, SOON, Site};
 
-/// What makes looks and sweeps come round within a test.
-const SETTINGS: [(&str, &str); 4] = [
+/// What makes looks and sweeps come round within a test, and leaves room for all its alarms.
+const SETTINGS: [(&str, &str); 5] = [
+    ("ROUNDSMAN_TASKS_ALARMS_PER_ROOM_MAX", "900"),
     ("ROUNDSMAN_TASKS_POLL_SECS", "0.2"),
     ("ROUNDSMAN_TASKS_SWEEP_SECS", "0.5"),
     ("ROUNDSMAN_TASKS_SUBMIT_WAIT_SECS", "5"),
     ("ROUNDSMAN_EGRESS_ALLOW", "127.0.0.0/8"),
 ];
-/// Every kind of job about tasks.
-const KINDS: [&str; 4] = ["tasks.submit", "tasks.collect", "rooms.task_polling", "rooms.alarm"];
+/// An answer that was lost is waited for so long, and half a minute more, before anybody believes that
+/// nothing was sent.
+const CONFIG: &str = "[executors.kling.limits]\nsubmit_secs_max = 1\n";
+/// That half a minute, and what it takes to look after all tasks.
+const OVER_WITHIN: Duration = Duration::from_secs(90);
+/// Every kind of job about tasks that a pause may hold up. Users' alarms fire at their own time.
+const KINDS: [&str; 3] = ["tasks.submit", "tasks.collect", "rooms.task_polling"];
 pub(super) const PROJECT: &str = "storyboard";
 
 /// Runs a test on SQLite, and on PostgreSQL with Redis.
@@ -49,6 +56,7 @@ pub(super) struct TaskSite {
 impl TaskSite {
     pub(super) async fn new(backend: Backend) -> Result<TaskSite> {
         let folder = tempfile::Builder::new().prefix("tasks-").tempdir()?;
+        std::fs::write(folder.path().join("config.toml"), CONFIG)?;
         let (mut database, mut redis) = (None, None);
         let (site, data) = match backend {
             Backend::Sqlite => {
@@ -92,6 +100,7 @@ impl TaskSite {
         }
         let account = self.kling.account();
         options
+            .env("ROUNDSMAN_CONFIG", self.folder.path().join("config.toml"))
             .env("ROUNDSMAN_EXECUTORS_KLING_PRESET", "kling")
             .env("ROUNDSMAN_EXECUTORS_KLING_BASE_URL", self.kling.url())
             .env("ROUNDSMAN_EXECUTORS_KLING_ACCESS_KEY", &account.access_key)
@@ -129,9 +138,17 @@ impl TaskSite {
 
     /// All tasks of the project, newest first.
     pub(super) async fn tasks(&self) -> Result<Vec<Value>> {
-        let path = format!("/projects/{PROJECT}/tasks?limit=200");
-        let page = self.admin()?.get(&path).await?.expect_status(200)?;
-        Ok(page.body["tasks"].as_array().context("no list of tasks")?.clone())
+        let admin = self.admin()?;
+        let (mut found, mut before) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/projects/{PROJECT}/tasks?limit=200{before}");
+            let page = admin.get(&path).await?.expect_status(200)?.body;
+            found.extend(page["tasks"].as_array().context("no list of tasks")?.iter().cloned());
+            match page["next_before"].as_str() {
+                Some(next) => before = format!("&before={next}"),
+                None => return Ok(found),
+            }
+        }
     }
 
     /// Everything that the generators have begun ends well.
@@ -146,7 +163,7 @@ impl TaskSite {
     /// Waits until every task is over; what waits for a time has it now.
     pub(super) async fn wait_all_over(&self) -> Result<Vec<Value>> {
         let mut seen = Vec::new();
-        let over = eventually(SOON, async || {
+        let over = eventually(OVER_WITHIN, async || {
             self.end_all();
             self.hurry().await.ok()?;
             seen = self.tasks().await.ok()?;
@@ -160,12 +177,10 @@ impl TaskSite {
     pub(super) async fn hurry(&self) -> Result<()> {
         let admin = self.admin()?;
         for kind in KINDS {
-            let page =
-                admin.get(&format!("/jobs?kind={kind}&limit=200")).await?.expect_status(200)?;
+            let path = format!("/jobs?kind={kind}&state=scheduled&limit=200");
+            let page = admin.get(&path).await?.expect_status(200)?;
             for job in page.body["jobs"].as_array().context("no list of jobs")? {
-                if job["state"] == "scheduled" {
-                    admin.post(&format!("/jobs/{}/retry", job["id"]), &json!({})).await?;
-                }
+                admin.post(&format!("/jobs/{}/retry", job["id"]), &json!({})).await?;
             }
         }
         Ok(())

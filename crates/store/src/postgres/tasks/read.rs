@@ -91,7 +91,7 @@ pub(super) const TASKS_OF_USER: &str = concat!(
     "-- tasks_of_user\nSELECT ",
     task_columns!(),
     " FROM roundsman.tasks t
- WHERE t.user_id = $4 AND t.no < $1 AND ($2::text IS NULL OR t.status = $2)
+ WHERE (t.user_id, t.no) < ($4, $1) AND t.user_id >= $4 AND ($2::text IS NULL OR t.status = $2)
  ORDER BY t.user_id DESC, t.no DESC LIMIT $3"
 );
 
@@ -99,7 +99,7 @@ pub(super) const TASKS_OF_PROJECT: &str = concat!(
     "-- tasks_of_project\nSELECT ",
     task_columns!(),
     " FROM roundsman.tasks t
- WHERE t.project_id = $5 AND t.no < $1 AND ($2::text IS NULL OR t.status = $2)
+ WHERE (t.project_id, t.no) < ($5, $1) AND t.project_id >= $5 AND ($2::text IS NULL OR t.status = $2)
    AND ($4::bigint IS NULL OR t.user_id = $4)
  ORDER BY t.project_id DESC, t.no DESC LIMIT $3"
 );
@@ -134,9 +134,10 @@ impl Operation for Tasks {
     }
 }
 
+/// The range, which is one project, keeps the planner from walking through those of all projects.
 pub(super) const LOOKS: &str = "-- task_looks
 SELECT no, stage, retry_count, next_poll_at, deadline_at FROM roundsman.tasks
- WHERE project_id = $1 AND stage <> 'over'
+ WHERE project_id BETWEEN $1 AND $1 AND stage <> 'over'
  ORDER BY project_id, no LIMIT $2";
 
 pub(super) struct Looks {
@@ -168,8 +169,9 @@ impl Operation for Looks {
 
 pub(super) const PENDING: &str = "-- tasks_pending
 SELECT place, (SELECT count(*) FROM (
-           SELECT FROM roundsman.tasks WHERE project_id = given.project AND stage <> 'over'
-            LIMIT $2) few)
+           SELECT FROM roundsman.tasks
+            WHERE project_id BETWEEN given.project AND given.project AND stage <> 'over'
+            ORDER BY project_id, no LIMIT $2) few)
   FROM unnest($1::text[]) WITH ORDINALITY AS given(project, place)";
 
 pub(super) struct Pending {

@@ -13,10 +13,12 @@ use crate::postgres::rooms::append_one;
 use crate::postgres::session::Session;
 use crate::postgres::types::Time;
 
+/// A task has a next look exactly while its generator has it. Asked for its stage, the planner may walk
+/// through all that the service is busy with.
 pub(super) const HINT: &str = "-- hint_task
 UPDATE roundsman.tasks
    SET hinted_at = greatest(hinted_at, $3), next_poll_at = least(next_poll_at, $3)
- WHERE external_service = $1 AND external_task_id = $2 AND stage = 'polling'
+ WHERE external_service = $1 AND external_task_id = $2 AND next_poll_at IS NOT NULL
 RETURNING project_id";
 
 pub(super) struct Hint<'a> {

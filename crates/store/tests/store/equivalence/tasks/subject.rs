@@ -1,6 +1,7 @@
 //! One store under comparison, and what is done to it.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use super::ops::{Event, Lease, Op, Pick, Version};
 const PROJECTS: [&str; 4] = ["p", "p/q", "P", "ä 😀 '\""];
 const SERVICES: [&str; 2] = ["kling", "gemini"];
 const NAMES: [&str; 4] = ["wake", "Wake", "a.b", "z"];
-const ALARMS_MAX: u32 = 3;
+const ALARMS_MAX: u32 = 2;
 const SLOTS_MAX: u32 = 2;
 const RULES: TaskRules = TaskRules {
     poll_every: Duration::from_secs(10),
@@ -43,8 +44,8 @@ pub(super) struct Subject {
     pub(super) store: Arc<dyn Store>,
     user: UserId,
     made: usize,
-    /// What an operator has taken away and nobody has set again yet.
-    lost: bool,
+    /// The projects whose rounds an operator has taken away, until the sweep has been there.
+    lost: BTreeSet<ProjectId>,
     _keep: Box<dyn Any>,
 }
 
@@ -62,7 +63,7 @@ impl Subject {
             store.open_room(user.id, project, START).await.expect("a room");
         }
         let keep = Box::new(keep);
-        Subject { name, store, user: user.id, made: 0, lost: false, _keep: keep }
+        Subject { name, store, user: user.id, made: 0, lost: BTreeSet::new(), _keep: keep }
     }
 
     /// Does what `op` says and tells what was answered.
@@ -82,10 +83,7 @@ impl Subject {
             }
             Op::Fire { kind, again } => self.fire(*kind, *again, now).await,
             Op::Lose { project } => self.lose(*project, now).await,
-            Op::Rearm { rows_max } => {
-                let rearmed = self.store.rearm_tasks(None, *rows_max, now).await?;
-                Ok(format!("rearmed {} {rearmed:?}", rearmed.jobs > 0))
-            }
+            Op::Rearm { rows_max } => self.sweep(*rows_max, now).await,
             Op::Tell { with_update } => {
                 let Some(task) = self.store.untold_tasks(1).await?.pop() else {
                     return Ok(String::new());
@@ -182,6 +180,20 @@ impl Subject {
         }))
     }
 
+    /// Goes through all tasks, a few at a time.
+    async fn sweep(&mut self, rows_max: u32, now: Timestamp) -> Result<String, StoreError> {
+        let (mut after, mut jobs, mut rounds) = (None, 0, 0);
+        loop {
+            let rearmed = self.store.rearm_tasks(after, rows_max, now).await?;
+            (jobs, rounds) = (jobs + rearmed.jobs, rounds + 1);
+            after = rearmed.next_after;
+            if after.is_none() {
+                self.lost.clear();
+                return Ok(format!("rearmed {} {jobs} in {rounds}", jobs > 0));
+            }
+        }
+    }
+
     /// An operator cancels the round of a room; the sweep sets it again.
     async fn lose(&mut self, pick: Pick, now: Timestamp) -> Result<String, StoreError> {
         let project = project_of(pick);
@@ -193,7 +205,7 @@ impl Subject {
                 && job.facts().key.as_ref().is_some_and(|key| key.as_str() == project.as_str())
         };
         let Some(job) = jobs.iter().find(is_it) else { return Ok(String::new()) };
-        self.lost = true;
+        self.lost.insert(project);
         Ok(format!("{:?}", self.store.cancel(Scope::All, job.facts().id, now).await?))
     }
 
@@ -218,15 +230,13 @@ impl Subject {
     }
 
     /// L1: whoever waits has a round that comes in time, unless an operator has taken it away.
-    pub(super) async fn nobody_is_left(&mut self, now: Timestamp) -> Result<(), String> {
+    pub(super) async fn nobody_is_left(&self, now: Timestamp) -> Result<(), String> {
         let wrong = |error: StoreError| error.to_string();
-        if self.lost {
-            let swept = self.store.rearm_tasks(None, 1000, now).await.map_err(wrong)?;
-            assert_eq!(swept.next_after, None);
-            self.lost = false;
-        }
         for place in 0..4 {
             let project = project_of(place);
+            if self.lost.contains(&project) {
+                continue;
+            }
             let looks = self.store.task_looks(project.clone(), 1000).await.map_err(wrong)?;
             if looks.is_empty() {
                 continue;
