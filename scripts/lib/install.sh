@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Finds the servers, the container engine, the browser and the tracer that the tests use and, on
+# Finds the servers, the container engine, the browser and the other tools that the tests use and, on
 # Debian as root, installs what is missing.
 #
 # Invariant: installing never starts a system service, and leaves the machine's own service policy
@@ -33,7 +33,7 @@ find_postgres_bin() {
 
 # What the tests need and how it is told that it is there: a program, and the package that has it.
 readonly TOOLS=(redis-server:redis-server strace:strace podman:podman runc:runc chromium:chromium
-    python3:python3 busybox:busybox-static espeak-ng:espeak-ng node:nodejs npm:npm)
+    python3:python3 busybox:busybox-static espeak-ng:espeak-ng node:nodejs npm:npm faketime:faketime)
 
 # Makes sure that everything is there, or ends the script with what to do about it.
 ensure_servers() {

@@ -4,9 +4,13 @@
 //! exists, and its `Debug` prints no more than that it is one: no log line can contain it by
 //! mistake. What users store is not logged either, at whatever level.
 
+mod outage;
+
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
 use anyhow::Context;
+use roundsman_engine::clock::DatabaseClock;
 use tracing::Subscriber;
 use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
@@ -14,6 +18,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use self::outage::Outage;
 use crate::config::{Log, LogFormat};
 
 /// Starts logging; once per process.
@@ -32,6 +37,8 @@ where
         LogFormat::Text => layer.with_ansi(colours).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
     };
+    // Of this clock only what is monotonic is used, so that it needs no database.
+    let layer = Outage::around(layer, Arc::new(DatabaseClock::start()));
     Registry::default().with(layer.with_filter(log.level.clone().and(discreet())))
 }
 

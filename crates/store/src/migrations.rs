@@ -1,4 +1,8 @@
-//! The migrations of both databases: numbered alike, forward only.
+//! The migrations of both databases: numbered alike, forward only, and since the first release only
+//! adding, because nodes of the release before work on while one after the other is replaced.
+
+#[cfg(test)]
+mod additive;
 
 /// One step of the schema.
 #[derive(Debug)]
@@ -35,10 +39,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!(11, "0011_batches"),
     migration!(12, "0012_rooms"),
     migration!(13, "0013_tasks"),
+    migration!(14, "0014_kept_presence"),
+    migration!(15, "0015_audit_zones_and_keys"),
 ];
 
 /// The newest schema this program knows.
-pub(crate) const SCHEMA_KNOWN: u32 = MIGRATIONS[MIGRATIONS.len() - 1].number;
+pub const SCHEMA_KNOWN: u32 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
 #[cfg(test)]
 mod tests {

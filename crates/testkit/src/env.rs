@@ -23,6 +23,9 @@ pub const CLIENTS_NODE: &str = "ROUNDSMAN_TEST_CLIENTS_NODE";
 /// How often the kill tests kill; without it, each place once.
 pub const KILLS: &str = "ROUNDSMAN_TEST_KILLS";
 
+/// The program of the release before, which `scripts/upgrade` builds.
+pub const PREVIOUS_BINARY: &str = "ROUNDSMAN_TEST_PREVIOUS_BINARY";
+
 /// Set to anything: suites that count run with the numbers that the project promises.
 pub const FULL: &str = "ROUNDSMAN_TEST_FULL";
 
@@ -56,6 +59,11 @@ pub fn kills() -> Result<Option<usize>> {
     let text = optional(KILLS);
     let parsed = text.map(|text| text.parse().with_context(|| format!("{KILLS}={text}")));
     parsed.transpose()
+}
+
+/// The program of the release before, if there is one.
+pub fn previous_binary() -> Option<PathBuf> {
+    optional(PREVIOUS_BINARY).map(PathBuf::from)
 }
 
 /// Whether a run of everything was asked for.

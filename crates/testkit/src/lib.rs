@@ -10,6 +10,7 @@
 mod child;
 pub mod clock;
 pub mod daily;
+pub mod disk;
 pub mod env;
 pub mod eventually;
 pub mod executors;
@@ -26,9 +27,11 @@ mod real_time;
 pub mod redis;
 pub mod s3;
 pub mod site;
+pub mod wall_clock;
 
 pub use clock::{ManualClock, RealClock};
 pub use daily::DailyStandIn;
+pub use disk::{FailingWrites, SmallDisk};
 pub use eventually::eventually;
 pub use executors::GeneratorStandIn;
 pub use http::JsonClient;
@@ -41,3 +44,4 @@ pub use random::SeededRandom;
 pub use redis::RedisServer;
 pub use s3::{S3Account, S3Fault, S3StandIn};
 pub use site::TestSite;
+pub use wall_clock::WallClock;

@@ -101,7 +101,7 @@ fn add_common_problems(operation: &mut Operation) {
         operation.security.iter().flatten().any(|need| *need != SecurityRequirement::default());
     if secured {
         codes.extend([Code::Unauthorized, Code::Forbidden, Code::StorageUnavailable]);
-        codes.extend([Code::StorageFull, Code::TimedOut, Code::ShuttingDown]);
+        codes.extend([Code::TimedOut, Code::ShuttingDown]);
     }
     let tag = operation.tags.iter().flatten().next().map(String::as_str);
     let vexa = matches!(tag, Some("admin" | "vexa" | "webhooks" | "transcripts"));

@@ -57,7 +57,6 @@ pub enum Code {
     ProviderUnavailable,
     Overloaded,
     StorageUnavailable,
-    StorageFull,
     ShuttingDown,
     TimedOut,
     AdminNotConfigured,
@@ -65,7 +64,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 33] = [
+    pub const ALL: [Code; 32] = [
         Code::InvalidJson,
         Code::EmailFixed,
         Code::NoData,
@@ -94,7 +93,6 @@ impl Code {
         Code::ProviderUnavailable,
         Code::Overloaded,
         Code::StorageUnavailable,
-        Code::StorageFull,
         Code::ShuttingDown,
         Code::TimedOut,
         Code::AdminNotConfigured,
@@ -176,7 +174,6 @@ impl Code {
             Code::StorageUnavailable => {
                 unavailable("storage_unavailable", "The database is unavailable")
             }
-            Code::StorageFull => unavailable("storage_full", "The database cannot store more"),
             Code::ShuttingDown => unavailable("shutting_down", "The server is shutting down"),
             Code::TimedOut => unavailable("timed_out", "The request took too long"),
             Code::AdminNotConfigured => {
@@ -346,8 +343,8 @@ impl From<StoreError> for Problem {
                 "The database cannot be reached; a change may or may not have been made.",
             ),
             StoreError::StorageFull(_) => Problem::new(
-                Code::StorageFull,
-                "The database takes no writes; nothing was changed.",
+                Code::StorageUnavailable,
+                "The database takes no writes now; nothing was changed.",
             ),
             error => return Problem::internal(error),
         }

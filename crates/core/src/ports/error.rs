@@ -32,6 +32,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// How the messages of those errors begin that may pass by themselves.
+    pub const TRANSIENT_WORDS: [&str; 2] =
+        ["the database is unavailable", "the database cannot store more"];
+
     /// Whether the same call may succeed later without anybody changing anything here.
     pub fn is_transient(&self) -> bool {
         matches!(self, StoreError::Unavailable(_) | StoreError::StorageFull(_))
@@ -52,6 +56,27 @@ impl StoreError {
             StoreError::SchemaTooNew { found, known } => {
                 StoreError::SchemaTooNew { found: *found, known: *known }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_may_pass_are_known_by_their_words() {
+        let errors = [
+            StoreError::Unavailable("x".into()),
+            StoreError::StorageFull("x".into()),
+            StoreError::Failed("x".into()),
+            StoreError::Conflict { what: "x" },
+            StoreError::SchemaTooNew { found: 2, known: 1 },
+        ];
+        for error in errors {
+            let text = error.to_string();
+            let known = StoreError::TRANSIENT_WORDS.iter().any(|words| text.starts_with(words));
+            assert_eq!(known, error.is_transient(), "{text}");
         }
     }
 }

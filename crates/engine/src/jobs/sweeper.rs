@@ -15,10 +15,10 @@ use crate::wake::Wakes;
 
 /// Jobs rescued with one transaction; the sweep goes on until none are left.
 const ROWS_PER_STEP_MAX: u32 = 500;
-/// The database's clock is taken to have been set when it gains more than this on our own.
-const CLOCK_GAIN_MAX: Duration = Duration::from_secs(5);
-/// How long nobody is swept after that: every living holder has sent a heartbeat by then, at the
-/// longest interval of any kind, and thereby a lease in the new time.
+/// The database's clock is taken to have been set when it moves more than this against our own.
+const CLOCK_STEP_MAX: Duration = Duration::from_secs(5);
+/// How long nobody is swept after it was set forward: every living holder has sent a heartbeat by
+/// then, at the longest interval of any kind, and thereby a lease in the new time.
 const CLOCK_SET_REST: Duration = Duration::from_secs(90);
 
 /// The sweep and what it needs.
@@ -55,12 +55,10 @@ impl Sweeper {
 
     /// One sweep. Returns how many jobs were rescued.
     pub async fn tick(&self) -> Result<usize, StoreError> {
-        if self.rests() {
-            return Ok(0);
-        }
+        let Some(now) = self.begin_round() else { return Ok(0) };
         let mut rescued = 0;
         loop {
-            let report = match self.step().await {
+            let report = match self.step(now).await {
                 Ok(report) => report,
                 Err(error) => {
                     self.watch().serving_since = None;
@@ -79,29 +77,32 @@ impl Sweeper {
         Ok(rescued)
     }
 
-    /// Whether the database's clock was set forward lately: every lease looks expired then, though
-    /// its holder may be alive.
-    fn rests(&self) -> bool {
+    /// The time of this round; none if the database's clock was set forward lately: every lease
+    /// looks expired then, though its holder may be alive. All of the round goes by the one time
+    /// that was compared here, so that no step of the clock slips in between.
+    fn begin_round(&self) -> Option<Timestamp> {
         let (wall, own) = (self.clock.now(), self.clock.monotonic());
         let mut watch = self.watch();
-        let was_set = watch.last_round.is_some_and(|(wall_then, own_then)| {
-            wall.since(wall_then) > own.saturating_sub(own_then) + CLOCK_GAIN_MAX
-        });
-        watch.last_round = Some((wall, own));
-        if was_set {
-            tracing::warn!("the database's clock was set forward; not sweeping for a while");
-            watch.serving_since = None;
-            watch.rest_until = own + CLOCK_SET_REST;
+        if let Some((wall_then, own_then)) = watch.last_round.replace((wall, own)) {
+            let expected = wall_then + own.saturating_sub(own_then);
+            if wall.since(expected) > CLOCK_STEP_MAX {
+                tracing::warn!("the database's clock was set forward; not sweeping for a while");
+                watch.serving_since = None;
+                watch.rest_until = own + CLOCK_SET_REST;
+            } else if expected.since(wall) > CLOCK_STEP_MAX {
+                // Otherwise the moment would lie ahead, and nobody be swept until it has come.
+                tracing::warn!("the database's clock was set back");
+                watch.serving_since = None;
+            }
         }
-        own < watch.rest_until
+        (own >= watch.rest_until).then_some(wall)
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn step(&self) -> Result<SweepReport, StoreError> {
-        let now = self.clock.now();
+    async fn step(&self, now: Timestamp) -> Result<SweepReport, StoreError> {
         let serving_since = *self.watch().serving_since.get_or_insert(now);
         let jitter = self.random.below(u64::MAX);
         let request = SweepRequest { rows_max: ROWS_PER_STEP_MAX, serving_since, jitter };

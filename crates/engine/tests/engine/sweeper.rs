@@ -134,6 +134,27 @@ async fn a_clock_that_is_set_forward_gives_outside_workers_one_full_lease() {
     world.check().await;
 }
 
+/// A lease from before the step ends at its time, which the step has moved away; whoever falls silent
+/// after it is found as soon as ever.
+#[tokio::test]
+async fn a_clock_that_is_set_back_delays_nothing_that_begins_afterwards() {
+    let world = World::new();
+    let sweeper = world.sweeper();
+    sweeper.tick().await.unwrap();
+    let before = claim_new(&world, LeaseOwner::Outside).await;
+    let step = TTL * 5;
+    world.clock.set_wall(world.clock.now() - step);
+    sweeper.tick().await.unwrap();
+    let after = claim_new(&world, LeaseOwner::Outside).await;
+    let took = time_until_free(&world, &sweeper, after).await;
+    assert!(took >= TTL && took <= TTL + SWEEP_EVERY, "{took:?}");
+    assert!(matches!(world.job(before).await, Job::Running(_)));
+    claim_all(&world, LeaseOwner::Outside).await;
+    let took = time_until_free(&world, &sweeper, before).await;
+    assert!(took <= step + SWEEP_EVERY, "{took:?}");
+    world.check().await;
+}
+
 /// Slewing, a leap second and the moments between two calls are no reason to rest.
 #[tokio::test]
 async fn a_clock_that_drifts_does_not_delay_the_sweep() {

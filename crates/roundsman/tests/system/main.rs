@@ -7,9 +7,11 @@
 
 mod audits;
 mod bots;
+mod clocks;
 mod instrument;
 mod kill;
 mod load;
+mod long_transactions;
 mod nodes;
 mod orders;
 mod pause;
@@ -24,7 +26,9 @@ mod rooms;
 mod shutdown;
 mod site;
 mod start;
+mod storage;
 mod tasks;
 mod transcripts;
+mod upgrade;
 mod upkeep;
 mod workers;

@@ -1,12 +1,15 @@
 //! Bringing the schema up to date when a server starts.
 //!
-//! Invariant: steps run forward only, each once, all in one transaction and under a lock, so that
-//! any number of servers may start at the same time. The tables in `public` may belong to somebody
-//! else: they are made if they are absent, looked at if they are there, and never changed.
+//! Invariants: steps run forward only, each once, each in a transaction of its own and under a lock,
+//! so that any number of servers may start at the same time. Servers of the release before go on
+//! meanwhile: a step waits for a table only for as long as they wait for it. The tables in `public`
+//! may belong to somebody else: they are made if they are absent, looked at if they are there, and
+//! never changed.
 
 use std::time::Duration;
 
 use roundsman_core::ports::StoreError;
+use tokio_postgres::error::SqlState;
 
 use super::error::Failure;
 use super::pool::{Operation, Pool};
@@ -17,6 +20,14 @@ use crate::migrations::{MIGRATIONS, SCHEMA_KNOWN};
 const SERVER_VERSION_MIN: i32 = 140_000;
 /// Waiting for another server to finish its migration, and running ours.
 const MIGRATION_LIMIT: Duration = Duration::from_secs(600);
+/// A step that waits for a table has everybody else wait behind it. So it gives up before their own
+/// patience ends (`lock_timeout` of ordinary statements is two seconds), lets them through, and tries
+/// again: for five minutes, should somebody's transaction stay open.
+const TABLE_LIMIT: &str = "SET LOCAL lock_timeout = '1s'";
+const TABLE_TRIES_MAX: u32 = 300;
+/// Another server's steps, and the longest that one of ours takes. The limits of ordinary statements
+/// are too short for either.
+const STEP_LIMITS: &str = "SET LOCAL lock_timeout = '300s'; SET LOCAL statement_timeout = '600s'";
 /// The key of the advisory lock ("rmig" in ASCII).
 const MIGRATION_LOCK: i64 = 0x726d_6967;
 
@@ -174,10 +185,47 @@ async fn schema_number(session: &mut Session) -> Result<u32, Failure> {
 }
 
 async fn migrate(session: &mut Session) -> Result<(), Failure> {
+    let mut tries = 1;
+    loop {
+        match next_step(session).await {
+            Ok(Applied::One) => {}
+            Ok(Applied::All) => return Ok(()),
+            Err(Failure::Statement(error)) if is_in_use(&error) && tries < TABLE_TRIES_MAX => {
+                if tries == 1 {
+                    tracing::warn!("a transaction of somebody else is in the way of a migration");
+                }
+                tries += 1;
+                session.undo().await?;
+            }
+            Err(Failure::Statement(error)) if is_in_use(&error) => {
+                return Err(Failure::Store(StoreError::Unavailable(
+                    "a transaction that stays open keeps the schema from being migrated; \
+                     `roundsman doctor` of the release that runs names it"
+                        .into(),
+                )));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn is_in_use(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    One,
+    /// There was nothing left to apply.
+    All,
+}
+
+/// Applies the next step that is missing.
+async fn next_step(session: &mut Session) -> Result<Applied, Failure> {
     session.begin();
-    // The limits of ordinary statements are too short for waiting until another server is done.
-    session.batch("SET LOCAL lock_timeout = '300s'; SET LOCAL statement_timeout = '600s'").await?;
+    session.batch(STEP_LIMITS).await?;
     session.query(TAKE_LOCK, &[&MIGRATION_LOCK]).await?;
+    session.batch(TABLE_LIMIT).await?;
     // Looked at again, now that nobody else can be at it.
     let applied = schema_number(session).await?;
     let rows = session.query(SCHEMA_STATE, &[]).await?;
@@ -189,13 +237,15 @@ async fn migrate(session: &mut Session) -> Result<(), Failure> {
     if !state.try_get::<_, bool>(1)? {
         session.batch(CREATE_MIGRATIONS).await?;
     }
-    for migration in MIGRATIONS.iter().filter(|migration| migration.number > applied) {
-        tracing::info!(number = migration.number, name = migration.name, "migrating the database");
+    let next = MIGRATIONS.iter().find(|migration| migration.number > applied);
+    if let Some(migration) = next {
         session.batch(migration.postgres).await?;
         let number = i32::try_from(migration.number).unwrap_or(i32::MAX);
         session.execute(LOG_MIGRATION, &[&number, &migration.name]).await?;
+        tracing::info!(number, name = migration.name, "migrated the database");
     }
-    session.commit().await
+    session.commit().await?;
+    Ok(if next.is_some() { Applied::One } else { Applied::All })
 }
 
 async fn check_seed_tables(session: &mut Session) -> Result<(), Failure> {

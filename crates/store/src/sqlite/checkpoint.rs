@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use roundsman_core::failpoint;
+use roundsman_core::ports::StoreError;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -98,7 +99,10 @@ impl WalGauge {
                 self.copied.store(if stale { 0 } else { copied }, Ordering::Relaxed);
             }
             // The log only grows meanwhile; the next commit tries again.
-            Err(error) => tracing::warn!(%error, "a checkpoint failed"),
+            Err(error) => {
+                let error = StoreError::from(Failure::from(error));
+                tracing::warn!(%error, "a checkpoint failed");
+            }
         }
     }
 }

@@ -100,7 +100,8 @@ fn serve(
 fn commit_group(conn: &Connection, group: &mut VecDeque<Box<dyn Request>>) {
     if let Err(error) = execute(conn, "BEGIN IMMEDIATE") {
         let lost = GroupLost::rolled_back(&error);
-        tracing::warn!(%error, requests = group.len(), "a write transaction cannot begin");
+        let (error, requests) = (lost.to_error(), group.len());
+        tracing::warn!(%error, requests, "a write transaction cannot begin");
         group.drain(..).for_each(|request| request.answer(Some(&lost)));
         return;
     }
@@ -118,8 +119,10 @@ fn commit_group(conn: &Connection, group: &mut VecDeque<Box<dyn Request>>) {
         ran.push(request);
         if let Some(ended) = ended {
             lost = ended.err().map(|error| {
+                let lost = GroupLost::rolled_back(&error);
+                let error = lost.to_error();
                 tracing::warn!(%error, requests = ran.len(), "a write transaction was lost");
-                GroupLost::rolled_back(&error)
+                lost
             });
             break;
         }
@@ -127,8 +130,9 @@ fn commit_group(conn: &Connection, group: &mut VecDeque<Box<dyn Request>>) {
     if lost.is_none() && !conn.is_autocommit() {
         failpoint::hit("sqlite.committing");
         lost = execute(conn, "COMMIT").err().map(|error| {
-            tracing::warn!(%error, requests = ran.len(), "a commit failed");
-            GroupLost::commit_failed(&error)
+            let lost = GroupLost::commit_failed(&error);
+            tracing::warn!(error = %lost.to_error(), requests = ran.len(), "a commit failed");
+            lost
         });
         failpoint::hit("sqlite.committed");
     }

@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use crate::child::ManagedChild;
 use crate::ports::{free_port, loopback};
-use crate::{env, real_time};
+use crate::{WallClock, env, real_time};
 
 const READY_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
@@ -49,6 +49,8 @@ pub struct PostgresServer {
     owner: Option<Owner>,
     child: Option<ManagedChild>,
     folder: TempDir,
+    /// What the server has in its environment beside the test's own.
+    variables: Vec<(&'static str, String)>,
 }
 
 impl PostgresServer {
@@ -58,12 +60,25 @@ impl PostgresServer {
     }
 
     pub async fn start_with(durability: Durability) -> Result<Self> {
+        Self::start_in(durability, Vec::new()).await
+    }
+
+    /// A cluster without `fsync` that goes by a clock of the test's.
+    pub async fn start_at(clock: &WallClock) -> Result<Self> {
+        Self::start_in(Durability::NoFsync, clock.variables().to_vec()).await
+    }
+
+    async fn start_in(
+        durability: Durability,
+        variables: Vec<(&'static str, String)>,
+    ) -> Result<Self> {
         let owner = Owner::for_this_process()?;
         let folder = tempfile::Builder::new().prefix("postgres-").tempdir()?;
         // The folder is made for its maker alone; the postgres user has to get through it.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755))?;
         let bin = find_bin()?;
-        let mut server = PostgresServer { bin, port: free_port()?, owner, child: None, folder };
+        let port = free_port()?;
+        let mut server = PostgresServer { bin, port, owner, child: None, folder, variables };
         server.initialise(durability).await?;
         server.start_again().await?;
         Ok(server)
@@ -155,7 +170,7 @@ impl PostgresServer {
 
     async fn launch(&mut self) -> Result<()> {
         let mut postgres = self.command("postgres");
-        postgres.arg("-D").arg(self.data());
+        postgres.arg("-D").arg(self.data()).envs(self.variables.iter().cloned());
         let mut child = ManagedChild::spawn(postgres, &self.log())?;
         let pid = child.pid().context("ended at once")?;
         let status_file = self.data().join("postmaster.pid");

@@ -45,7 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
     responses(
         (status = 200, description = "It was heard", body = DoneView),
         (status = 401, description = "`unauthorized`: the signature is missing, too old or does not fit", body = ProblemView, content_type = "application/problem+json"),
-        (status = 503, description = "`not_configured`: there is no secret; `storage_unavailable`, `storage_full`: a recording could not be stored", body = ProblemView, content_type = "application/problem+json")),
+        (status = 503, description = "`not_configured`: there is no secret; `storage_unavailable`: a recording could not be stored", body = ProblemView, content_type = "application/problem+json")),
     security(("daily_signature" = [])))]
 async fn daily_webhook(
     State(state): State<Shared>,
@@ -61,7 +61,7 @@ async fn daily_webhook(
     responses(
         (status = 200, description = "It was heard", body = DoneView),
         (status = 401, description = "`unauthorized`: the signature is missing, too old or does not fit", body = ProblemView, content_type = "application/problem+json"),
-        (status = 503, description = "`not_configured`: there is no secret; `storage_unavailable`, `storage_full`: a recording could not be stored", body = ProblemView, content_type = "application/problem+json")),
+        (status = 503, description = "`not_configured`: there is no secret; `storage_unavailable`: a recording could not be stored", body = ProblemView, content_type = "application/problem+json")),
     security(("daily_signature" = [])))]
 async fn daily_webhook_as_known(
     State(state): State<Shared>,

@@ -260,9 +260,9 @@ async fn a_recording_is_stored_before_daily_is_answered() {
             "start_ts": 1_767_225_600, "status": "finished", "duration": 60, "s3_key": "d/r/1"});
         event("recording.ready-to-download", &format!("rec-rtd-{id}"), &payload).to_string()
     };
-    for (fault, code) in [(Fault::Away, "storage_unavailable"), (Fault::Full, "storage_full")] {
+    for fault in [Fault::Away, Fault::Full] {
         app.kept_recordings.break_with(Some(fault));
-        app.daily_sends(&ready("rec-1")).await.expect_problem(503, code);
+        app.daily_sends(&ready("rec-1")).await.expect_problem(503, "storage_unavailable");
     }
     app.kept_recordings.break_with(None);
     app.daily_sends(&ready("rec-1")).await.expect(200);

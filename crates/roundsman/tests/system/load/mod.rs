@@ -50,6 +50,9 @@ pub(crate) enum WhenLost {
     End,
     /// Waits until the server answers again, and goes on.
     Wait,
+    /// Waits until the server says that it is ready, and goes on: for one that answers reads and
+    /// refuses writes.
+    WaitUntilReady,
     /// Nothing may be lost.
     Complain,
 }
@@ -187,12 +190,14 @@ impl Client {
                 self.ledger.problem(format!("a request had no answer: {lost:?}"));
                 self.stop.cancel();
             }
-            (WhenLost::Wait, _) => {
+            (WhenLost::Wait | WhenLost::WaitUntilReady, _) => {
+                let readable = self.when_lost == WhenLost::Wait;
+                let path = if readable { "/jobs?limit=1" } else { "/readyz" };
                 let back = eventually(BACK_WITHIN, async || {
                     if self.stop.is_cancelled() {
                         return Some(());
                     }
-                    let answer = self.probe.get("/jobs?limit=1").await;
+                    let answer = self.probe.get(path).await;
                     answer.is_ok_and(|answer| answer.status == 200).then_some(())
                 });
                 if back.await.is_err() {
