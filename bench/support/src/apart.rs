@@ -1,6 +1,7 @@
 //! Gives a client a processor of its own, as if it were another machine.
 
 use std::collections::BTreeMap;
+use std::process::{Child, Command};
 
 use anyhow::Context;
 use rustix::process::Pid;
@@ -19,16 +20,7 @@ impl Apart {
     /// if there is but one processor.
     pub fn stand(others: &[u32]) -> anyhow::Result<Option<Apart>> {
         let before = sched_getaffinity(None)?;
-        let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| before.is_set(*cpu)).collect();
-        let [rest @ .., own] = all.as_slice() else { return Ok(None) };
-        if rest.is_empty() {
-            return Ok(None);
-        }
-        let (mut theirs, mut ours) = (CpuSet::new(), CpuSet::new());
-        for cpu in rest {
-            theirs.set(*cpu);
-        }
-        ours.set(*own);
+        let Some((theirs, ours)) = divided(&before) else { return Ok(None) };
         let mut processes = with_descendants(std::process::id())?;
         processes.extend(others);
         for process in processes {
@@ -46,6 +38,29 @@ impl Drop for Apart {
             move_threads(process, &self.before);
         }
     }
+}
+
+/// Starts a process on the processors that are not the client's, so that it makes as many threads as are
+/// right for those: one that is moved there later has too many, which stand in each other's way.
+pub fn start_beside(command: &mut Command) -> anyhow::Result<Child> {
+    let before = sched_getaffinity(None)?;
+    if let Some((theirs, _)) = divided(&before) {
+        sched_setaffinity(None, &theirs)?;
+    }
+    // A process is where the thread is that has started it.
+    let child = command.spawn();
+    sched_setaffinity(None, &before)?;
+    child.with_context(|| format!("cannot start {}", command.get_program().display()))
+}
+
+/// The processors of everybody else, and the client's. `None` if there is but one.
+fn divided(all: &CpuSet) -> Option<(CpuSet, CpuSet)> {
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
+    let [rest @ .., own] = all.as_slice() else { return None };
+    let (mut theirs, mut ours) = (CpuSet::new(), CpuSet::new());
+    rest.iter().for_each(|cpu| theirs.set(*cpu));
+    ours.set(*own);
+    (!rest.is_empty()).then_some((theirs, ours))
 }
 
 /// Threads that have ended meanwhile need no place.

@@ -8,6 +8,7 @@ pub mod meetings;
 pub mod place;
 pub mod process;
 pub mod rooms;
+pub mod sched;
 pub mod server;
 pub mod table;
 pub mod websocket;

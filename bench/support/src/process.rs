@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 /// A tick of the kernel's accounting on Linux.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// Processor time that the process has used so far, of all its threads.
 pub fn processor(pid: u32) -> anyhow::Result<Duration> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use crate::apart;
 use crate::http::{Connection, request};
 use crate::place::Place;
 use crate::process;
@@ -28,6 +29,25 @@ impl Server {
         place: &Place,
         settings: &[(&str, &str)],
     ) -> anyhow::Result<Server> {
+        let program = || format!("cannot start {}", binary.display());
+        Server::start_by(binary, place, settings, |command| command.spawn().with_context(program))
+    }
+
+    /// The same, and the processor of a client that stands apart is not for it.
+    pub fn start_beside(
+        binary: &Path,
+        place: &Place,
+        settings: &[(&str, &str)],
+    ) -> anyhow::Result<Server> {
+        Server::start_by(binary, place, settings, apart::start_beside)
+    }
+
+    fn start_by(
+        binary: &Path,
+        place: &Place,
+        settings: &[(&str, &str)],
+        start: impl FnOnce(&mut Command) -> anyhow::Result<Child>,
+    ) -> anyhow::Result<Server> {
         let mut command = Command::new(binary);
         command.env_clear().args(["serve", "--listen", "127.0.0.1:0", "--data"]);
         command.arg(place.data());
@@ -36,8 +56,7 @@ impl Server {
         command.env("ROUNDSMAN_LOG_LEVEL", "warn");
         command.envs(place.variables()).envs(settings.iter().copied());
         let log = std::fs::File::create(place.log())?;
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
-        let mut child = child.with_context(|| format!("cannot start {}", binary.display()))?;
+        let mut child = start(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log))?;
         let stdout = child.stdout.take().context("no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
         let address = lines.find_map(|line| {

@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 
 pub const CONTINUATION: u8 = 0x0;
 pub const TEXT: u8 = 0x1;
+pub const BINARY: u8 = 0x2;
 pub const CLOSE: u8 = 0x8;
 pub const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
@@ -56,6 +57,11 @@ pub async fn connect(
 /// A text as one frame of a client.
 pub fn text_frame(text: &str) -> Vec<u8> {
     frame(TEXT, text.as_bytes())
+}
+
+/// Bytes as one frame of a client.
+pub fn binary_frame(bytes: &[u8]) -> Vec<u8> {
+    frame(BINARY, bytes)
 }
 
 /// What a ping is answered with.
@@ -150,7 +156,16 @@ impl Socket {
 
     /// The next text. Pings are answered.
     pub async fn text(&mut self) -> anyhow::Result<String> {
-        let mut text = Vec::new();
+        Ok(String::from_utf8(self.message(TEXT).await?)?)
+    }
+
+    /// The next message that is no text. Pings are answered.
+    pub async fn binary(&mut self) -> anyhow::Result<Vec<u8>> {
+        self.message(BINARY).await
+    }
+
+    async fn message(&mut self, wanted: u8) -> anyhow::Result<Vec<u8>> {
+        let (mut message, mut sort) = (Vec::new(), wanted);
         loop {
             let Some((frame, length)) = cut(&self.buffer[self.used..])? else {
                 self.buffer.drain(..self.used);
@@ -162,10 +177,15 @@ impl Socket {
             let Frame { code, last, payload } = frame;
             self.used += length;
             match code {
-                TEXT | CONTINUATION => {
-                    text.extend(payload);
-                    if last {
-                        return Ok(String::from_utf8(text)?);
+                TEXT | BINARY | CONTINUATION => {
+                    if code != CONTINUATION {
+                        sort = code;
+                    }
+                    if sort == wanted {
+                        message.extend(payload);
+                        if last {
+                            return Ok(message);
+                        }
                     }
                 }
                 PING => {

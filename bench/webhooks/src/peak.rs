@@ -43,7 +43,8 @@ pub(crate) async fn send(
         anyhow::Ok(latencies)
     };
     let latencies = tokio::time::timeout(TIME_MAX, done).await.context("still not done")??;
-    Ok(Load::new(latencies, clock.monotonic().saturating_sub(started)))
+    let took = clock.monotonic().saturating_sub(started);
+    Ok(Load::new(latencies.into_iter().flatten(), took))
 }
 
 async fn send_all(

@@ -1,6 +1,6 @@
 //! What is measured: a server that runs, with everything that it needs beside it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,19 +12,53 @@ use bench_support::{meetings, process};
 use roundsman_engine::clock::DatabaseClock;
 use roundsman_testkit::{DailyStandIn, RedisServer};
 
+use crate::bare::Bare;
 use crate::events::{Class, Route};
 use crate::peer::{Peer, Tasks};
 
 /// Who is measured.
 #[derive(Debug, Clone)]
 pub(crate) enum Contender {
-    Roundsman { target: Target, class: Class },
+    /// The least that an answer costs.
+    Bare,
+    Roundsman {
+        target: Target,
+        class: Class,
+    },
     Peer(Tasks),
 }
+
+/// What is run, as far as it is there.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    pub(crate) server: PathBuf,
+    pub(crate) bare: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
+}
+
+/// What events are about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matters {
+    /// In which there is a meeting.
+    pub(crate) rooms: usize,
+    /// That can end.
+    pub(crate) bots: usize,
+}
+
+/// Where it may run, from its start on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    Everywhere,
+    /// One processor is for a client that stands apart.
+    BesideTheClient,
+}
+
+pub(crate) const BARE: &str = "a bare loop, nothing";
 
 impl Contender {
     pub(crate) fn name(&self) -> String {
         match self {
+            Contender::Bare => BARE.to_owned(),
             Contender::Roundsman { target, class } => {
                 let class = match class {
                     Class::Nothing => "nothing",
@@ -40,6 +74,7 @@ impl Contender {
 
     pub(crate) fn class(&self) -> Class {
         match self {
+            Contender::Bare => Class::Nothing,
             Contender::Roundsman { class, .. } => *class,
             Contender::Peer(_) => Class::Participants,
         }
@@ -48,6 +83,7 @@ impl Contender {
 
 /// Processes of one contender, which end when it is dropped.
 pub(crate) enum Running {
+    Bare(Bare),
     Roundsman(Box<Node>),
     Peer(Box<Peer>),
 }
@@ -62,21 +98,24 @@ pub(crate) struct Node {
 }
 
 impl Running {
-    /// `rooms`: in which there is a meeting; `bots`: that can end.
     pub(crate) async fn start(
         contender: &Contender,
-        binary: &Path,
-        python: Option<&Path>,
-        rooms: usize,
-        bots: usize,
+        programs: &Programs,
+        matters: Matters,
+        room: Room,
     ) -> anyhow::Result<Running> {
         Ok(match contender {
+            Contender::Bare => {
+                let bare = programs.bare.as_deref().context("--bare is missing")?;
+                Running::Bare(Bare::start(bare, room)?)
+            }
             Contender::Roundsman { target, class } => {
-                let node = Node::start(binary, target, *class, rooms, bots).await?;
+                let node = Node::start(&programs.server, target, *class, matters, room).await?;
                 Running::Roundsman(Box::new(node))
             }
+            // It has as many processes as it is told, wherever it runs.
             Contender::Peer(tasks) => {
-                let python = python.context("--python is missing")?;
+                let python = programs.python.as_deref().context("--python is missing")?;
                 Running::Peer(Box::new(Peer::start(python, *tasks).await?))
             }
         })
@@ -84,6 +123,7 @@ impl Running {
 
     pub(crate) fn address(&self) -> &str {
         match self {
+            Running::Bare(bare) => bare.address(),
             Running::Roundsman(node) => node.server.address(),
             Running::Peer(peer) => peer.address(),
         }
@@ -92,8 +132,18 @@ impl Running {
     /// Processor time of all that is measured.
     pub(crate) fn processor(&self) -> anyhow::Result<Duration> {
         match self {
+            Running::Bare(bare) => process::processor(bare.pid()),
             Running::Roundsman(node) => process::processor(node.server.pid()),
             Running::Peer(peer) => peer.processor(),
+        }
+    }
+
+    /// The process whose threads answer; of the peer there are several.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match self {
+            Running::Bare(bare) => Some(bare.pid()),
+            Running::Roundsman(node) => Some(node.server.pid()),
+            Running::Peer(_) => None,
         }
     }
 
@@ -122,7 +172,7 @@ impl Running {
     pub(crate) async fn settled(&mut self) -> anyhow::Result<()> {
         match self {
             // Rooms are looked at by and by, no faster than the provider allows.
-            Running::Roundsman(_) => Ok(()),
+            Running::Roundsman(_) | Running::Bare(_) => Ok(()),
             Running::Peer(peer) => peer.drained().await,
         }
     }
@@ -130,6 +180,7 @@ impl Running {
     /// Ends it and fails if something that was answered was not taken.
     pub(crate) async fn check(self, sent: i64) -> anyhow::Result<()> {
         match self {
+            Running::Bare(_) => Ok(()),
             Running::Roundsman(node) => node.check(sent).await,
             Running::Peer(mut peer) => {
                 peer.drained().await?;
@@ -146,8 +197,8 @@ impl Node {
         binary: &Path,
         target: &Target,
         class: Class,
-        rooms: usize,
-        bots: usize,
+        Matters { rooms, bots }: Matters,
+        room: Room,
     ) -> anyhow::Result<Node> {
         // PostgreSQL has a Redis, as several nodes would.
         let redis = match target {
@@ -179,7 +230,10 @@ impl Node {
         }
         let settings: Vec<(&str, &str)> =
             settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let server = Server::start(binary, &place, &settings)?;
+        let server = match room {
+            Room::Everywhere => Server::start(binary, &place, &settings)?,
+            Room::BesideTheClient => Server::start_beside(binary, &place, &settings)?,
+        };
         Ok(Node { class, server, place, _redis: redis, _daily: daily })
     }
 

@@ -5,6 +5,10 @@
 //! So nothing waits for a timer or for a thread to be woken, and the thread has a processor of its own
 //! while it measures. A request goes to the connection that has been free for the longest time; if
 //! none is, it waits for one.
+//!
+//! If that thread is itself kept from its processor, the times at which requests are due wait with it: a
+//! crowd of clients would not have stopped, nor would it have sent everything at once afterwards, and
+//! what such a burst takes says nothing about the server. How much of the time that was is told.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -17,6 +21,7 @@ use mio::{Events, Interest, Poll, Token};
 use roundsman_core::ports::Clock;
 use roundsman_engine::clock::DatabaseClock;
 
+use crate::gaps::Gaps;
 use crate::load::Load;
 
 const BEGIN_AFTER: Duration = Duration::from_millis(100);
@@ -25,6 +30,14 @@ const LATE_MAX: Duration = Duration::from_secs(60);
 /// No answer is longer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
+/// What came of it.
+pub(crate) struct Steady {
+    pub(crate) load: Load,
+    /// How much of the time the client itself had no processor, and the longest stretch of it.
+    pub(crate) away_percent: f64,
+    pub(crate) away_longest: Duration,
+}
+
 /// `others` are processes that belong to the server and not to this process.
 pub(crate) fn send(
     address: &str,
@@ -32,7 +45,7 @@ pub(crate) fn send(
     requests: &[Vec<u8>],
     per_second: f64,
     others: &[u32],
-) -> anyhow::Result<Load> {
+) -> anyhow::Result<Steady> {
     let _apart = Apart::stand(others)?;
     Client::open(address, connections)?.send(requests, per_second)
 }
@@ -43,6 +56,7 @@ struct Client {
     /// Those without a request, the one that is so for the longest time first.
     free: VecDeque<usize>,
     clock: DatabaseClock,
+    gaps: Gaps,
     latencies: Vec<Duration>,
 }
 
@@ -58,18 +72,23 @@ impl Client {
             poll.registry().register(&mut stream, Token(number), Interest::READABLE)?;
             lines.push(Line { stream, answer: vec![0; ANSWER_BYTES_MAX], read: 0, due: None });
         }
-        let free = (0..connections).collect();
-        Ok(Client { poll, lines, free, clock: DatabaseClock::start(), latencies: Vec::new() })
+        let (free, clock) = ((0..connections).collect(), DatabaseClock::start());
+        let (gaps, latencies) = (Gaps::default(), Vec::new());
+        Ok(Client { poll, lines, free, clock, gaps, latencies })
     }
 
-    fn send(mut self, requests: &[Vec<u8>], per_second: f64) -> anyhow::Result<Load> {
+    fn send(mut self, requests: &[Vec<u8>], per_second: f64) -> anyhow::Result<Steady> {
+        // Memory that is asked for meanwhile would be a stretch of its own.
+        self.latencies.reserve(requests.len());
         let mut events = Events::with_capacity(self.lines.len());
-        let started = self.clock.monotonic() + BEGIN_AFTER;
+        let began = self.clock.monotonic() + BEGIN_AFTER;
+        let mut started = began;
         let late = started + due_after(requests.len(), per_second) + LATE_MAX;
         let mut requests = requests.iter().zip(0..);
         let mut next = requests.next();
         while next.is_some() || self.free.len() < self.lines.len() {
             let now = self.clock.monotonic();
+            started += self.gaps.turn(now);
             ensure!(now < late, "answers do not come");
             if let Some((request, number)) = next
                 && now >= started + due_after(number, per_second)
@@ -83,8 +102,12 @@ impl Client {
                 self.hear(event.token().0)?;
             }
         }
-        let took = self.clock.monotonic().saturating_sub(started);
-        Ok(Load::new(vec![self.latencies], took))
+        let took = self.clock.monotonic().saturating_sub(began);
+        Ok(Steady {
+            load: Load::new(self.latencies, took),
+            away_percent: 100.0 * self.gaps.all().as_secs_f64() / took.as_secs_f64(),
+            away_longest: self.gaps.longest(),
+        })
     }
 
     fn hear(&mut self, number: usize) -> anyhow::Result<()> {

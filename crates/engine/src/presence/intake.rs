@@ -7,6 +7,7 @@
 
 mod heard;
 mod inbox;
+mod pace;
 mod seen;
 mod waiting;
 
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::heard::{HearAnswer, Heard, Matter};
 use self::inbox::{Inbox, InboxLimits, bytes_of, row};
+use self::pace::Pace;
 use self::seen::{Seen, mark};
 use self::waiting::{Added, RoomRules, Rooms, Waiting};
 use super::PresenceLimits;
@@ -78,12 +80,23 @@ pub struct Intake {
 struct State {
     seen: Seen,
     rooms: Rooms,
+    pace: Pace,
     inbox: Inbox,
 }
 
 impl State {
     fn next_due(&self) -> Option<Duration> {
-        self.rooms.next_look().into_iter().chain(self.inbox.next_due()).min()
+        let may_ask = if self.rooms.is_crowded() { Duration::ZERO } else { self.pace.next_step() };
+        let look = self.rooms.next_look().map(|look| look.max(may_ask));
+        look.into_iter().chain(self.inbox.next_due()).min()
+    }
+
+    /// Takes rooms that are due, as many as may be asked about at once. When most of the places for
+    /// rooms are taken, those that come next matter more than the pace.
+    fn take_due(&mut self, now: Duration, rooms_max: usize) -> Vec<(RoomName, Waiting)> {
+        let in_pace = self.pace.rooms(now);
+        let rooms = if self.rooms.is_crowded() { rooms_max } else { in_pace.min(rooms_max) };
+        self.rooms.take_due(now, rooms)
     }
 }
 
@@ -97,7 +110,8 @@ impl Intake {
             hints_per_room_max: limits.hints_per_room_max,
             hints_max: limits.hints_buffered_max,
         });
-        let state = State { seen: Seen::default(), rooms, inbox: Inbox::default() };
+        let pace = Pace::new(limits.looks_asked_per_sec_max);
+        let state = State { seen: Seen::default(), rooms, pace, inbox: Inbox::default() };
         let (work, state, sooner) = (work.clone(), Mutex::new(state), Notify::new());
         Arc::new(Intake { work, options, state, sooner })
     }
@@ -235,12 +249,9 @@ impl Intake {
     async fn ask_for_looks(&self, now: Option<Duration>) -> Result<(), StoreError> {
         let rows_max = self.limits().rows_per_step_max;
         for _ in 0..FLUSH_STEPS_MAX {
-            let due = {
-                let rooms = &mut self.state().rooms;
-                match now {
-                    Some(now) => rooms.take_due(now, rows_max),
-                    None => rooms.take_any(rows_max),
-                }
+            let due = match now {
+                Some(now) => self.state().take_due(now, rows_max),
+                None => self.state().rooms.take_any(rows_max),
             };
             if due.is_empty() {
                 break;
@@ -283,6 +294,8 @@ impl Intake {
         let now = self.clock().monotonic();
         let (due, per_sec_max) = (now + INBOX_EVERY, self.limits().inbox_taken_per_sec_max);
         let mut state = self.state();
+        // A room that nobody knows costs a look into the database, and nothing else.
+        state.pace.spend(meetings.iter().flatten().count());
         for ((_, waiting), meeting) in rooms.into_iter().zip(meetings) {
             let is_known = meeting.is_some();
             if !is_known {

@@ -5,6 +5,9 @@
 pub struct PresenceLimits {
     /// Rooms that one process asks about at once; the provider's limits hold for all together.
     pub looks_at_once_max: usize,
+    /// Looks that one process asks for in a second because of events, on average: more than can be
+    /// made, so that they are never late for this.
+    pub looks_asked_per_sec_max: u32,
     /// Events of which it is remembered that they came.
     pub events_remembered_max: usize,
     /// Rooms whose events wait to be sent on.
@@ -30,6 +33,7 @@ impl Default for PresenceLimits {
     fn default() -> Self {
         PresenceLimits {
             looks_at_once_max: 32,
+            looks_asked_per_sec_max: 50,
             events_remembered_max: 100_000,
             rooms_buffered_max: 10_000,
             hints_per_room_max: 500,

@@ -79,7 +79,11 @@ impl NodePresence {
 
 pub(super) fn limits(config: &Config) -> PresenceLimits {
     let looks_at_once_max = config.presence.looks_at_once_max;
-    PresenceLimits { looks_at_once_max, ..PresenceLimits::default() }
+    let defaults = PresenceLimits::default();
+    // Where nodes share a domain, one may hear what the others look at: never less than the default.
+    let twice = config.daily.requests_per_sec_max.saturating_mul(2);
+    let asked = u32::try_from(twice).unwrap_or(u32::MAX).max(defaults.looks_asked_per_sec_max);
+    PresenceLimits { looks_at_once_max, looks_asked_per_sec_max: asked, ..defaults }
 }
 
 type Provider = (Arc<dyn VideoRooms>, Option<Arc<dyn VideoRecordings>>);

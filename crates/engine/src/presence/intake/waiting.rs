@@ -174,6 +174,11 @@ impl Rooms {
         self.waiting.len()
     }
 
+    /// Whether rooms that come next might soon find no place.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.waiting.len() > self.rules.rooms_max - self.rules.rooms_max / 4
+    }
+
     fn take(&mut self, room: RoomName) -> Option<(RoomName, Waiting)> {
         let waiting = self.waiting.remove(&room)?;
         self.hints -= waiting.hints.len();
