@@ -9,6 +9,7 @@ static HOOK: OnceLock<fn(&'static str)> = OnceLock::new();
 
 /// Every place there is. A test kills the server at each of them under load.
 pub const ALL: &[&str] = &[
+    "audits.looked",
     "batch.answered",
     "batch.collected",
     "batch.written",
@@ -45,8 +46,15 @@ pub const ALL: &[&str] = &[
     "sqlite.committed",
     "sqlite.committing",
     "sqlite.savepoint",
+    "store.advance_leases",
     "store.alarm_cancel",
     "store.alarm_set",
+    "store.audit_create",
+    "store.audit_due",
+    "store.audit_prune",
+    "store.audit_recurring",
+    "store.audit_recurring_change",
+    "store.audit_recurring_delete",
     "store.begin_process",
     "store.bot_adopt",
     "store.bot_anonymise",
@@ -114,6 +122,7 @@ pub const ALL: &[&str] = &[
     "store.room_append",
     "store.room_compact",
     "store.room_open",
+    "store.room_presence",
     "store.room_prune",
     "store.room_token",
     "store.room_version",

@@ -78,7 +78,7 @@ pub(crate) enum Command {
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServerArgs),
     /// Bring the database's schema up to date, as `serve` does at its start, and exit
-    Migrate,
+    Migrate(MigrateArgs),
     /// Copy one moment of the database into a file; a server may run meanwhile
     #[command(after_help = BACKUP_EXAMPLES)]
     Backup(BackupArgs),
@@ -111,6 +111,13 @@ pub(crate) enum Command {
     /// Print generated parts of the documentation
     #[command(subcommand, hide = true)]
     Docs(DocsCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -199,6 +206,9 @@ pub(crate) struct TokenCreateArgs {
     /// How long it is valid, such as 12h, 30d or 52w [default: until revoked]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) expires_in: Option<Duration>,
+    /// Print all about it as JSON instead of the token alone
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -215,6 +225,9 @@ pub(crate) struct TokenListArgs {
 pub(crate) struct TokenRevokeArgs {
     /// The token's id, as `token list` shows it
     pub(crate) id: i64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// One audit in the terminal.
@@ -324,5 +337,27 @@ mod tests {
         assert_eq!(args.user, "a@b.c");
         assert_eq!(args.scopes, ["jobs", "bots", "rooms"]);
         assert_eq!(args.expires_in, Some(Duration::from_hours(24)));
+    }
+
+    /// Those whose result is a file, a script or a document of its own, or that have none.
+    const WITHOUT_JSON: [&str; 7] =
+        ["serve", "openapi", "bot", "completions", "docs", "help", "token"];
+
+    #[test]
+    fn every_command_with_a_result_prints_it_as_json_too() {
+        let cli = Cli::command();
+        let commands: Vec<_> = cli.get_subcommands().collect();
+        let of_tokens = commands.iter().filter(|command| command.get_name() == "token");
+        let of_tokens = of_tokens.flat_map(|command| command.get_subcommands());
+        let others = commands.iter().copied().filter(|one| !WITHOUT_JSON.contains(&one.get_name()));
+        let mut seen = Vec::new();
+        for command in others.chain(of_tokens) {
+            let mut flags = command.get_arguments().filter_map(clap::Arg::get_long);
+            assert!(flags.any(|flag| flag == "json"), "{} has no --json", command.get_name());
+            seen.push(command.get_name());
+        }
+        for name in ["migrate", "backup", "restore", "check", "doctor", "config", "revoke"] {
+            assert!(seen.contains(&name), "{name} is not among {seen:?}");
+        }
     }
 }

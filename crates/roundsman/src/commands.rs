@@ -26,7 +26,7 @@ fn run_command(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Bot => Ok(()),
         Command::Serve(args) => block_on(serve::run(start(common, Some(&args))?)),
-        Command::Migrate => block_on(migrate::run(start(common, None)?)),
+        Command::Migrate(args) => block_on(migrate::run(start(common, None)?, args)),
         Command::Audit(args) => block_on(audit::run(start(common, None)?, args)),
         Command::Token(command) => block_on(token::run(start(common, None)?, command)),
         Command::Backup(args) => block_on(upkeep::backup(start(common, None)?, args)),

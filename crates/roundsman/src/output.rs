@@ -6,6 +6,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use serde_json::Value;
+
 use crate::config::Problems;
 
 /// The command was used wrongly, or its configuration is; as other commands have it.
@@ -20,6 +22,14 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
+}
+
+/// Prints a result for people, or for a script.
+pub(crate) fn tell(is_json: bool, json: &Value, text: &str) -> anyhow::Result<()> {
+    if is_json {
+        return Ok(print(&serde_json::to_string_pretty(json)?)?);
+    }
+    Ok(print(text)?)
 }
 
 /// Prints something that is not part of the result.

@@ -8,6 +8,7 @@ use roundsman_core::users::{ApiToken, TokenId, TokenScope, User};
 use roundsman_engine::clock::DatabaseClock;
 use roundsman_engine::random::OsRandom;
 use roundsman_engine::users::{Authenticator, AuthenticatorOptions, TokenWish, UserWish, Users};
+use serde_json::json;
 
 use crate::cli::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 use crate::config::Config;
@@ -41,7 +42,7 @@ fn users(store: &Arc<dyn Store>, clock: &Arc<DatabaseClock>) -> Users {
     Users::new(store, clock, random, authenticator)
 }
 
-/// Prints the token alone, so that a script can take it as it is.
+/// Prints the token alone, so that a script can take it as it is, or all about it.
 async fn create(users: &Users, args: TokenCreateArgs) -> anyhow::Result<String> {
     let (user, made) =
         users.find_or_create(UserWish { email: args.user, ..UserWish::default() }).await?;
@@ -50,6 +51,12 @@ async fn create(users: &Users, args: TokenCreateArgs) -> anyhow::Result<String> 
     }
     let wish = TokenWish { name: None, scopes: args.scopes, expires_in: args.expires_in };
     let issued = users.issue_token(user.id, wish).await?;
+    if args.json {
+        let mut shown = as_json(&user, &issued.token);
+        shown["token"] = json!(issued.text);
+        shown["user_created"] = json!(made);
+        return Ok(serde_json::to_string_pretty(&shown)?);
+    }
     output::note(&format!(
         "token {} of {}; it is shown only once:",
         issued.token.id.get(),
@@ -89,6 +96,9 @@ fn row(id: &str, user: &str, scopes: &str, expires: &str, state: &str) -> String
 
 async fn revoke(users: &Users, args: &TokenRevokeArgs) -> anyhow::Result<String> {
     users.revoke_token(TokenId::new(args.id)).await?;
+    if args.json {
+        return Ok(serde_json::to_string_pretty(&json!({"id": args.id, "revoked": true}))?);
+    }
     Ok(format!("token {} is revoked", args.id))
 }
 
@@ -101,7 +111,7 @@ fn scopes(token: &ApiToken) -> String {
 }
 
 fn as_json(user: &User, token: &ApiToken) -> serde_json::Value {
-    serde_json::json!({
+    json!({
         "id": token.id,
         "user_id": user.id,
         "email": user.email,

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use roundsman_core::failpoint;
+
 const FILE_LINES_MAX: usize = 600;
 
 /// Folders of the working tree that are not part of the project.
@@ -128,11 +130,30 @@ fn migrations_have_the_same_names_for_both_databases() {
 #[test]
 fn every_setting_is_documented() {
     let defaults = read("crates/roundsman/src/config/default.toml");
-    let reference = read("docs/configuration.md");
+    // The example of a generator is explained where generators are.
+    let reference = read("docs/configuration.md") + &read("docs/executors.md");
     let keys = setting_names(&defaults);
     assert!(!keys.is_empty(), "no settings found");
     let missing = |key: &String| (!reference.contains(&format!("`{key}`"))).then(|| key.clone());
     report(&keys.iter().filter_map(missing).collect::<Vec<_>>());
+}
+
+/// A place that is not listed is one that no test can kill a server at.
+#[test]
+fn every_failpoint_is_listed_and_every_listed_one_exists() {
+    let mut marked = BTreeSet::new();
+    for File { path, text } in rust_files() {
+        if path.starts_with("crates/") && path.contains("/src/") {
+            marked.extend(failpoints(&path, &text));
+        }
+    }
+    assert!(marked.len() > 100, "hardly any were found: {marked:?}");
+    let listed: BTreeSet<String> = failpoint::ALL.iter().map(|name| (*name).to_owned()).collect();
+    let missing = marked.difference(&listed).map(|name| format!("{name} is not in failpoint::ALL"));
+    let gone = listed.difference(&marked).map(|name| format!("{name} is marked nowhere"));
+    report(&missing.chain(gone).collect::<Vec<_>>());
+    let in_order = failpoint::ALL.is_sorted();
+    assert!(in_order, "failpoint::ALL is not in the order of the alphabet");
 }
 
 #[test]
@@ -241,6 +262,22 @@ fn module_names(file_names: &BTreeSet<String>) -> BTreeSet<String> {
     file_names.iter().map(|name| name.trim_end_matches(".rs").to_owned()).collect()
 }
 
+/// The places that a file marks: by itself, or, in the store, by the name it gives to a change.
+fn failpoints(path: &str, text: &str) -> Vec<String> {
+    const MARKS: [&str; 3] = ["failpoint::hit(", ".change(", ".write("];
+    let in_store = path.starts_with("crates/store/src/");
+    let marks = MARKS.iter().take(if in_store { MARKS.len() } else { 1 });
+    let name_after = |rest: &str| {
+        let (name, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+        name.contains('.').then(|| name.to_owned())
+    };
+    let found = |mark: &&str| {
+        let ends = text.match_indices(*mark).map(|(at, _)| &text[at + mark.len()..]);
+        ends.filter_map(name_after).collect::<Vec<_>>()
+    };
+    marks.flat_map(found).collect()
+}
+
 // The tree.
 
 struct File {
@@ -313,6 +350,14 @@ fn report(problems: &[String]) {
 }
 
 // The rules can fail.
+
+#[test]
+fn failpoints_are_recognised() {
+    let text = "failpoint::hit(\"a.b\"); self.change(\n    \"store.c\", x); file.write(\"d.toml\")";
+    assert_eq!(failpoints("crates/engine/src/x.rs", text), ["a.b"]);
+    assert_eq!(failpoints("crates/store/src/x.rs", text), ["a.b", "store.c", "d.toml"]);
+    assert!(failpoints("crates/store/src/x.rs", "failpoint::hit(place); .write(\"x\")").is_empty());
+}
 
 #[test]
 fn sql_is_recognised() {

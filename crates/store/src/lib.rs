@@ -13,3 +13,5 @@ mod migrations;
 pub mod postgres;
 mod rows;
 pub mod sqlite;
+
+pub use migrations::SCHEMA_KNOWN;

@@ -24,6 +24,22 @@ impl RetryPolicy {
     }
 }
 
+/// The increment of the splitmix64 generator (the golden ratio in 64 bits).
+const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// One random number for each of the jobs that a call is about, by their places in it: with the same
+/// one for all, those that fail together would come back together. The first keeps it as it is, and
+/// none at all stays none.
+pub fn spread(jitter: u64, place: usize) -> u64 {
+    if place == 0 || jitter == 0 {
+        return jitter;
+    }
+    let mut mixed = jitter.wrapping_add(GAMMA.wrapping_mul(place as u64));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -51,6 +67,20 @@ mod tests {
     fn the_jitter_reaches_both_ends() {
         assert_eq!(POLICY.wait(1, 0), Duration::ZERO);
         assert_eq!(POLICY.wait(1, 2_000_000), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn jobs_of_one_call_wait_for_different_times() {
+        let jitter = 12_345_678_901_234_567;
+        assert_eq!((spread(jitter, 0), spread(0, 7)), (jitter, 0));
+        // In each tenth of the window about as many of them as in any other.
+        let ceiling = POLICY.ceiling(5).as_micros();
+        let mut tenths = [0; 10];
+        for place in 0..1_000 {
+            let wait = POLICY.wait(5, spread(jitter, place)).as_micros();
+            tenths[usize::try_from((wait * 10 / ceiling).min(9)).unwrap()] += 1;
+        }
+        assert!(tenths.iter().all(|count| (60..140).contains(count)), "{tenths:?}");
     }
 
     /// Requests in the busiest second after an outage, of a thousand pollers with a period of ten

@@ -45,6 +45,11 @@ impl GateName {
         user.parse().ok().map(UserId::new)
     }
 
+    /// Whether it is for one of Roundsman's own kinds, whose jobs share a lane whoever's they are.
+    pub fn is_of_built_in_kind(&self) -> bool {
+        KindName::new(self.kind()).is_ok_and(|kind| kind.is_reserved())
+    }
+
     /// Whether the jobs of a lane pass through it.
     pub fn covers(&self, lane: &Lane) -> bool {
         self.0 == lane.base().as_str() || self.0 == lane.kind()
@@ -123,6 +128,11 @@ impl GateLimits {
 
     pub fn is_empty(&self) -> bool {
         *self == GateLimits::default()
+    }
+
+    /// Whether it matters to them what runs already.
+    pub fn concern_running(&self) -> bool {
+        self.concurrency.is_some() || self.tenant_concurrency.is_some()
     }
 }
 

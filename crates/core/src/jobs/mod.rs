@@ -26,7 +26,7 @@ mod settle;
 mod share;
 mod turn;
 
-pub use backoff::RetryPolicy;
+pub use backoff::{RetryPolicy, spread};
 pub use bucket::{Bucket, Rate};
 pub use coalesce::{NewJob, coalesce, due_at, first_wait, rank};
 pub use cron::{Cron, InvalidCron, time_zone};

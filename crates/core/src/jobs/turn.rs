@@ -14,7 +14,8 @@ pub struct GateScene<'a> {
     pub base: &'a Lane,
     /// Those that cover `base`.
     pub gates: &'a [Gate],
-    /// Running jobs of the kind that came through gates, by lane.
+    /// Running jobs of the kind, by lane: those that came through gates, and those that ran before
+    /// a limit was set.
     pub running: &'a [(Lane, u32)],
     /// A bucket that is missing is full.
     pub buckets: &'a BTreeMap<BucketName, Bucket>,

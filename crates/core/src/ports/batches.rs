@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Enqueued, Scope, StoreError};
+use super::{Enqueued, IdempotencyKey, Scope, StoreError};
 use crate::Timestamp;
 use crate::jobs::{Batch, BatchId, JobId, NewBatch, NewJob, OnFailure};
 
@@ -24,12 +24,13 @@ pub trait BatchStore: Send + Sync {
     async fn waits_for(&self, id: JobId) -> Result<Vec<JobId>, StoreError>;
 
     /// Writes wishes as a batch. When the last of its jobs ends, the callback is enqueued in the
-    /// same transaction.
+    /// same transaction. With a key, the same request is carried out once.
     async fn create_batch(
         &self,
         batch: NewBatch,
+        idempotency: Option<IdempotencyKey>,
         now: Timestamp,
-    ) -> Result<(BatchId, Vec<Enqueued>), StoreError>;
+    ) -> Result<BatchAnswer, StoreError>;
 
     async fn batch(
         &self,
@@ -40,6 +41,16 @@ pub trait BatchStore: Send + Sync {
 
     /// Deletes batches that ended before this. Their jobs stay.
     async fn prune_batches(&self, before: Timestamp, rows_max: u32) -> Result<u64, StoreError>;
+}
+
+/// What became of the wish for a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BatchAnswer {
+    Stored(BatchId, Vec<Enqueued>),
+    /// The same request had been carried out before; nothing was written.
+    Replayed(BatchId, Vec<Enqueued>),
+    /// The idempotency key was used with another body. Nothing was written.
+    KeyReused,
 }
 
 /// What became of a wish that waits for others.

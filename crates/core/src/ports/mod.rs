@@ -37,7 +37,7 @@ pub use audits::{
     AuditFilter, AuditStore, ChangeRecurringAnswer, CreateAuditAnswer, CreateRecurringAnswer,
     DueAnswer,
 };
-pub use batches::{AfterAnswer, BatchStore};
+pub use batches::{AfterAnswer, BatchAnswer, BatchStore};
 pub use bots::{
     Announced, AnonymiseAnswer, BeatAnswer, BotBeat, BotHappened, BotStore, BotSweep, BotTarget,
     ConfigAnswer, ConfigChange, EventAnswer, MeetingFilter, MeetingPage, MeetingRow, ReserveAnswer,
@@ -73,8 +73,8 @@ pub use presence::{
 pub use random::Random;
 pub use recordings::{AnnounceAnswer, BeginAnswer, FinishAnswer, RecordingFilter, RecordingStore};
 pub use rooms::{
-    AppendAnswer, CompactAnswer, DocumentError, NewSnapshot, OpenRoomAnswer, RoomCounts,
-    RoomDocuments, RoomStore, RoomTail, StoredRoom,
+    AppendAnswer, CompactAnswer, DocumentError, KeepPresenceAnswer, KeptPresence, NewSnapshot,
+    OpenRoomAnswer, RoomCounts, RoomDocuments, RoomStore, RoomTail, StoredRoom,
 };
 pub use schedules::{Fired, ScheduleStore};
 pub use tasks::{AlarmStore, ChangeAnswer, Rearmed, TaskChange, TaskFilter, TaskStore};

@@ -2,11 +2,11 @@
 
 use roundsman_core::jobs::{Batch, BatchId, HELD_UNTIL, Job, JobId, NewBatch, NewJob, OnFailure};
 use roundsman_core::limits::{AFTER_JOBS_MAX, BATCH_NAME_BYTES_MAX};
-use roundsman_core::ports::{AfterAnswer, Enqueued};
+use roundsman_core::ports::{AfterAnswer, BatchAnswer, Enqueued};
 use roundsman_core::users::Authenticated;
 
 use super::JobWish;
-use super::service::{Jobs, asker, lanes_of, scope};
+use super::service::{IdempotencyWish, Jobs, asker, idempotency_key, lanes_of, scope};
 use super::wish::check_wishes;
 use crate::{Error, FieldError};
 
@@ -23,6 +23,15 @@ pub struct BatchWish {
     pub name: Option<String>,
     pub jobs: Vec<JobWish>,
     pub callback: Option<JobWish>,
+}
+
+/// A batch that was made, now or when the same request came before.
+#[derive(Debug, Clone)]
+pub struct BatchReport {
+    pub id: BatchId,
+    /// Its jobs, in the order of the wishes.
+    pub jobs: Vec<Enqueued>,
+    pub replayed: bool,
 }
 
 impl Jobs {
@@ -75,7 +84,8 @@ impl Jobs {
         &self,
         caller: &Authenticated,
         wish: BatchWish,
-    ) -> Result<(BatchId, Vec<Enqueued>), Error> {
+        idempotency: Option<IdempotencyWish>,
+    ) -> Result<BatchReport, Error> {
         let limit = self.deps.limits.jobs_per_request_max;
         if wish.jobs.is_empty() || wish.jobs.len() > limit {
             let reason = format!("must hold 1 to {limit} jobs");
@@ -94,11 +104,17 @@ impl Jobs {
         let lanes = lanes_of(&jobs);
         let kinds: Vec<_> = jobs.iter().map(|job| job.kind.clone()).collect();
         let user_id = asker(caller).user_id;
+        let idempotency = idempotency.map(|wish| idempotency_key(user_id, wish)).transpose()?;
         let batch = NewBatch { user_id, name, jobs, callback };
-        let (id, enqueued) = self.deps.store.create_batch(batch, self.now()).await?;
-        self.deps.metrics.enqueued(kinds.iter().zip(&enqueued));
-        self.deps.wakes.signal(lanes);
-        Ok((id, enqueued))
+        match self.deps.store.create_batch(batch, idempotency, self.now()).await? {
+            BatchAnswer::Stored(id, jobs) => {
+                self.deps.metrics.enqueued(kinds.iter().zip(&jobs));
+                self.deps.wakes.signal(lanes);
+                Ok(BatchReport { id, jobs, replayed: false })
+            }
+            BatchAnswer::Replayed(id, jobs) => Ok(BatchReport { id, jobs, replayed: true }),
+            BatchAnswer::KeyReused => Err(Error::IdempotencyKeyReused),
+        }
     }
 
     /// How far a batch is.

@@ -45,6 +45,11 @@ pub struct JobContext {
 }
 
 impl JobContext {
+    /// For whoever runs a handler without a worker: nobody hears how far the work is.
+    pub fn alone(job: JobFacts, lease: LeaseRef) -> Self {
+        JobContext { job, lease, progress: watch::Sender::new(None) }
+    }
+
     /// Tells how far the work is; stored with the next heartbeat.
     pub fn report_progress(&self, progress: Json) {
         self.progress.send_replace(Some(progress));

@@ -1,7 +1,6 @@
 //! Taking jobs over from elsewhere, line by line, as often as it takes.
 
 use futures_util::future::join_all;
-use roundsman_core::jobs::NewJob;
 use roundsman_core::ports::{EnqueueAnswer, EnqueueRequest, IdempotencyKey};
 use roundsman_core::users::Authenticated;
 use sha2::{Digest, Sha256};
@@ -15,6 +14,15 @@ use crate::{Error, FieldError};
 const LINES_AT_ONCE: usize = 64;
 /// Under which lines are remembered.
 const ROUTE: &str = "POST /jobs/import";
+
+/// A line of what is imported. Nothing in it has been checked.
+#[derive(Debug, Clone, Default)]
+pub struct ImportLine {
+    pub number: u64,
+    /// The number that an exported job had where it came from.
+    pub id: Option<i64>,
+    pub wish: JobWish,
+}
 
 /// What came of some lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,22 +43,21 @@ impl ImportReport {
 }
 
 impl Jobs {
-    /// Enqueues the jobs of some lines, the first of which has the number `first_line`. Every line is
-    /// written by itself: what was written before one that is refused stays, and is recognised when the
-    /// lines are sent again.
+    /// Enqueues the jobs of some lines. Every line is written by itself: what was written before one
+    /// that is refused stays, and is recognised when the lines are sent again.
     pub async fn import(
         &self,
         caller: &Authenticated,
-        wishes: Vec<JobWish>,
-        first_line: u64,
+        lines: Vec<ImportLine>,
     ) -> Result<ImportReport, Error> {
         let deps = &self.deps;
         let asker = asker(caller);
-        let mut requests = Vec::with_capacity(wishes.len());
-        for (line, wish) in (first_line..).zip(wishes) {
+        let mut requests = Vec::with_capacity(lines.len());
+        for line in lines {
+            let key = name_of(&line);
+            let ImportLine { number, wish, .. } = line;
             let checked = check_wishes(vec![wish], asker, &deps.catalog, &deps.limits, self.now());
-            let job = checked.map_err(|error| at_line(error, line))?.remove(0);
-            let key = name_of(&job);
+            let job = checked.map_err(|error| at_line(error, number))?.remove(0);
             let body_hash = [0; 32];
             let key = IdempotencyKey { user_id: asker.user_id, route: ROUTE, key, body_hash };
             requests.push(EnqueueRequest { jobs: vec![job], idempotency: Some(key) });
@@ -61,10 +68,12 @@ impl Jobs {
             let writes = some.iter().map(|one| deps.store.enqueue(one.clone(), self.now()));
             for (request, answer) in some.iter().zip(join_all(writes).await) {
                 match answer? {
-                    EnqueueAnswer::Stored(jobs) if jobs.iter().all(|job| job.coalesced) => {
-                        report.coalesced += 1;
+                    EnqueueAnswer::Stored(jobs) => {
+                        let joined = jobs.iter().all(|job| job.coalesced);
+                        report.coalesced += u64::from(joined);
+                        report.enqueued += u64::from(!joined);
+                        deps.metrics.enqueued(request.jobs.iter().map(|job| &job.kind).zip(&jobs));
                     }
-                    EnqueueAnswer::Stored(_) => report.enqueued += 1,
                     EnqueueAnswer::Replayed(_) | EnqueueAnswer::KeyReused => report.known += 1,
                 }
                 lanes.extend(request.jobs.iter().map(|job| (job.base_lane(), 1)));
@@ -75,14 +84,17 @@ impl Jobs {
     }
 }
 
-/// What makes a line the same as another: its kind and key or, without a key, all it says.
-fn name_of(job: &NewJob) -> String {
+/// What makes a line the same as another: its kind and key or, without a key, all it says. A time that
+/// it does not say is no part of that: it would be another one whenever the line is sent.
+fn name_of(line: &ImportLine) -> String {
+    let wish = &line.wish;
     let mut hash = Sha256::new();
-    hash.update(job.kind.as_str());
-    if let Some(key) = &job.key {
-        hash.update(format!("\n{}", key.as_str()));
+    hash.update(&wish.kind);
+    if let Some(key) = &wish.key {
+        hash.update(format!("\n{key}"));
     } else {
-        let rest = (&job.payload, job.priority, job.run_at, job.max_attempts, &job.tenant);
+        let limits = (wish.priority, wish.run_at, wish.max_attempts);
+        let rest = (line.id, &wish.payload, limits, &wish.tenant);
         hash.update(format!("\n\n{rest:?}"));
     }
     hex::encode(hash.finalize())

@@ -17,12 +17,12 @@ mod wish;
 mod worker;
 
 pub(crate) use batch::Batcher;
-pub use batches::{AfterWish, BatchWish};
+pub use batches::{AfterWish, BatchReport, BatchWish};
 pub use bulk::{BulkAction, BulkReport, BulkWish};
 pub use gates::GateTarget;
 pub use handler::{Handler, HandlerRegistry, HandlerResult, JobContext};
 pub use housekeeping::{Housekeeping, PRUNE_KIND, prune_spec};
-pub use import::ImportReport;
+pub use import::{ImportLine, ImportReport};
 pub use limits::JobLimits;
 pub use outside::ClaimWish;
 pub use periodic::{next_round, periodic_spec, periodic_wish};

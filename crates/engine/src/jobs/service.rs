@@ -214,7 +214,10 @@ pub(super) fn lanes_of(jobs: &[NewJob]) -> Vec<(Lane, usize)> {
     lanes.into_iter().collect()
 }
 
-fn idempotency_key(user_id: UserId, wish: IdempotencyWish) -> Result<IdempotencyKey, Error> {
+pub(super) fn idempotency_key(
+    user_id: UserId,
+    wish: IdempotencyWish,
+) -> Result<IdempotencyKey, Error> {
     const KEY_CHARS_MAX: usize = 255;
     let plain = wish.key.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
     if wish.key.is_empty() || wish.key.len() > KEY_CHARS_MAX || !plain {

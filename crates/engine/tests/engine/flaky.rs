@@ -19,21 +19,21 @@ use roundsman_core::jobs::{
 };
 use roundsman_core::ports::{
     AfterAnswer, AlarmStore, AnnounceAnswer, Announced, AnonymiseAnswer, AppendAnswer, AuditFilter,
-    AuditStore, BatchStore, BeatAnswer, BeginAnswer, BotBeat, BotHappened, BotStore, BotSweep,
-    BotTarget, BulkStore, CancelAnswer, ChangeAnswer, ChangeRecurringAnswer, ClaimAnswer,
+    AuditStore, BatchAnswer, BatchStore, BeatAnswer, BeginAnswer, BotBeat, BotHappened, BotStore,
+    BotSweep, BotTarget, BulkStore, CancelAnswer, ChangeAnswer, ChangeRecurringAnswer, ClaimAnswer,
     ClaimRequest, CommitAnswer, CompactAnswer, ConfigAnswer, ConfigChange, CreateAuditAnswer,
     CreateRecurringAnswer, Database, DeadLetter, DeleteAnswer, DeliveryEntry, DueAnswer,
-    EffectStore, EndAnswer, EnqueueAnswer, EnqueueRequest, Enqueued, EventAnswer, FinishAnswer,
-    Fired, GateStore, Heartbeat, HeartbeatAnswer, InboxEvent, InboxFilter, JobStore, KeyStore,
-    KindDepth, ListFilter, ListPage, LiveMeeting, MeetingFilter, MeetingPage, MeetingRow,
-    MessageAnswer, NewDeadLetter, NewInboxEvent, NewMessage, NewShare, NewSnapshot, OpenAnswer,
-    OpenPresence, OpenRoomAnswer, PresenceCounts, PresenceFilter, PresencePage, PresencePrune,
-    PresenceStore, ProcessStart, PruneReport, PruneRequest, Rearmed, RecordingFilter,
-    RecordingStore, Rename, ReprioritiseAnswer, ReserveAnswer, RetryAnswer, Rewritten, RoomCounts,
-    RoomStore, RoomTail, RuntimeNote, ScheduleStore, Scope, SearchHit, SearchPage, SessionFilter,
-    SettleRequest, SettledSegments, Share, StopAnswer, Store, StoreError, StoredRoom, SweepReport,
-    SweepRequest, TaskChange, TaskFilter, TaskStore, Transcript, TranscriptPrune, TranscriptStore,
-    UserStore, WebhookStore,
+    EffectStore, EndAnswer, EnqueueAnswer, EnqueueRequest, EventAnswer, FinishAnswer, Fired,
+    GateStore, Heartbeat, HeartbeatAnswer, IdempotencyKey, InboxEvent, InboxFilter, JobStore,
+    KeepPresenceAnswer, KeptPresence, KeyStore, KindDepth, ListFilter, ListPage, LiveMeeting,
+    MeetingFilter, MeetingPage, MeetingRow, MessageAnswer, NewDeadLetter, NewInboxEvent,
+    NewMessage, NewShare, NewSnapshot, OpenAnswer, OpenPresence, OpenRoomAnswer, PresenceCounts,
+    PresenceFilter, PresencePage, PresencePrune, PresenceStore, ProcessStart, PruneReport,
+    PruneRequest, Rearmed, RecordingFilter, RecordingStore, Rename, ReprioritiseAnswer,
+    ReserveAnswer, RetryAnswer, Rewritten, RoomCounts, RoomStore, RoomTail, RuntimeNote,
+    ScheduleStore, Scope, SearchHit, SearchPage, SessionFilter, SettleRequest, SettledSegments,
+    Share, StopAnswer, Store, StoreError, StoredRoom, SweepReport, SweepRequest, TaskChange,
+    TaskFilter, TaskStore, Transcript, TranscriptPrune, TranscriptStore, UserStore, WebhookStore,
 };
 use roundsman_core::presence::{
     LookReport, NewPresenceMeeting, PresenceMeeting, PresenceRules, PresenceSession, RoomName,
@@ -94,6 +94,20 @@ struct State {
     gates: BTreeMap<&'static str, Arc<Gate>>,
     calls: BTreeMap<&'static str, usize>,
     vexa_keys: BTreeMap<String, UserId>,
+    steps_aside: bool,
+}
+
+/// Lets whoever decides about it let somebody else go on first.
+pub(crate) async fn step_aside() {
+    let mut is_back = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut is_back, true) {
+            return std::task::Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }
 
 impl FlakyStore {
@@ -134,6 +148,11 @@ impl FlakyStore {
         self.state.lock().unwrap().gates.clear();
     }
 
+    /// From now on whoever calls steps aside when the work is done.
+    pub(crate) fn step_aside_after_every_call(&self) {
+        self.state.lock().unwrap().steps_aside = true;
+    }
+
     fn before(&self, method: &'static str, request: impl Fn() -> String) -> Result<(), StoreError> {
         let fault = {
             let mut state = self.state.lock().unwrap();
@@ -153,10 +172,14 @@ impl FlakyStore {
     }
 
     async fn after(&self, method: &'static str) -> Result<(), StoreError> {
-        let (fault, gate) = {
+        let (fault, gate, steps_aside) = {
             let state = self.state.lock().unwrap();
-            (state.faults.get(method).copied(), state.gates.get(method).cloned())
+            let fault = state.faults.get(method).copied();
+            (fault, state.gates.get(method).cloned(), state.steps_aside)
         };
+        if steps_aside {
+            step_aside().await;
+        }
         if let Some(gate) = gate {
             gate.reached.add_permits(1);
             gate.resume.acquire().await.unwrap().forget();
@@ -379,7 +402,7 @@ delegate! { BulkStore
 delegate! { BatchStore
     enqueue_after(wish: NewJob, after: Vec<JobId>, on_failure: OnFailure, now: Timestamp) -> AfterAnswer;
     waits_for(id: JobId) -> Vec<JobId>;
-    create_batch(batch: NewBatch, now: Timestamp) -> (BatchId, Vec<Enqueued>);
+    create_batch(batch: NewBatch, idempotency: Option<IdempotencyKey>, now: Timestamp) -> BatchAnswer;
     batch(scope: Scope, id: BatchId, now: Timestamp) -> Option<Batch>;
     prune_batches(before: Timestamp, rows_max: u32) -> u64;
 }
@@ -450,6 +473,9 @@ delegate! { RoomStore
     extend_room_token(project: ProjectId, id: RoomTokenId, expires_at: Timestamp)
         -> Option<RoomToken>;
     revoke_room_token(project: ProjectId, id: RoomTokenId, now: Timestamp) -> bool;
+    kept_presence(project: ProjectId) -> Option<KeptPresence>;
+    kept_presence_versions(projects: Vec<ProjectId>) -> Vec<i64>;
+    keep_presence(project: ProjectId, from_version: i64, bytes: bytes::Bytes) -> KeepPresenceAnswer;
     prune_rooms(tokens_before: Timestamp, versions_max: u32, rows_max: u32) -> u64;
     room_counts() -> RoomCounts;
 }

@@ -101,14 +101,15 @@ async fn each_state_is_kept_for_its_own_time() {
 async fn one_run_does_a_bounded_amount_of_work() {
     let world = World::with(vec![prune_spec()]);
     let worker = pruner(&world, Housekeeping { rows_max: 2, ..OPTIONS });
-    for _ in 0..20 {
+    for _ in 0..30 {
         one_of_each(&world).await;
     }
     world.clock.advance(secs(10_000));
     world.enqueue(Housekeeping::wish(world.clock.now())).await;
     prune(&worker).await;
     assert_eq!(world.store.calls("prune"), 20);
-    assert_eq!(world.all_jobs(Some(RENDER)).await.len(), 60 - 40);
+    // Failed ones are found by their kind, in rounds as large beside those of the others.
+    assert_eq!(world.all_jobs(Some(RENDER)).await.len(), 90 - (40 + 30));
     world.clock.advance(OPTIONS.every * 2);
     prune(&worker).await;
     assert_eq!(world.all_jobs(Some(RENDER)).await.len(), 0);

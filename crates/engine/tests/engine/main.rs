@@ -7,6 +7,7 @@ mod backend;
 mod bots;
 mod flaky;
 mod housekeeping;
+mod orders;
 mod presence;
 mod recordings;
 mod rooms;

@@ -286,9 +286,16 @@ impl World {
 
     /// The newest two hundred jobs, or those of one kind.
     pub(crate) async fn all_jobs(&self, name: Option<&str>) -> Vec<Job> {
-        let filter = ListFilter { kind: name.map(kind), ..ListFilter::default() };
-        let page = ListPage { before: None, rows_max: 200 };
-        self.store.jobs(Scope::All, filter, page, self.clock.now()).await.unwrap()
+        let mut found: Vec<Job> = Vec::new();
+        loop {
+            let filter = ListFilter { kind: name.map(kind), ..ListFilter::default() };
+            let page = ListPage { before: found.last().map(|job| job.facts().id), rows_max: 200 };
+            let more = self.store.jobs(Scope::All, filter, page, self.clock.now()).await.unwrap();
+            if more.is_empty() {
+                return found;
+            }
+            found.extend(more);
+        }
     }
 
     /// What every test ends with: the database finds nothing wrong with itself.

@@ -35,16 +35,19 @@ const VISITS_MAX: u64 = 12;
 const ACKED_BEFORE_KILL_MAX: u64 = 300;
 const DEATH_SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Only the systems to come write effects without a job. What bots and webhooks come by is killed in
-/// `bots::restart`, and what transcripts come by in `transcripts::kill`, where there are some.
-const NOT_REACHED_YET: [&str; 1] = ["store.commit_effects"];
+/// Only the systems to come write effects without a job, and only `roundsman restore` advances leases. What
+/// bots and webhooks come by is killed in `bots::restart`, what transcripts come by in
+/// `transcripts::kill`, and what kinds ask for beyond being run in `orders`, where there is some.
+const NOT_REACHED_YET: [&str; 2] = ["store.commit_effects", "store.advance_leases"];
 
-/// Places that a server comes by only if a provider of rooms is configured, or if there are documents,
+/// Places that a server comes by only if a provider of rooms is configured, or if there are audits, documents,
 /// tasks and alarms: those of tasks are killed at in `tasks::kill`.
-const OF_ROOMS: [&str; 8] = [
+const OF_ROOMS: [&str; 10] = [
+    "audits.",
     "recordings.",
     "rooms.",
     "store.alarm_",
+    "store.audit_",
     "store.presence_",
     "store.recording_",
     "store.room_",

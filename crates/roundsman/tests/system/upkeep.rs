@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
+use roundsman_store::SCHEMA_KNOWN;
 use roundsman_testkit::{JsonClient, TestDatabase};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -109,6 +110,47 @@ async fn everything_is_there(node: &Node, acknowledged: &[i64], running: &Value)
     let wish = json!({"worker": "w", "kinds": [KIND], "max": 1});
     let next = api.post("/jobs/claim", &wish).await?.expect_status(200)?.body["jobs"][0].clone();
     ensure!(number(&next["lease_no"]) > number(&running["lease_no"]) + 1000, "{next}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_script_migrates_and_makes_tokens_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    script(&Shell::beside(Some(folder.path()), None)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_script_migrates_and_makes_tokens_on_postgres() {
+    let database = TestDatabase::create().await.unwrap();
+    script(&Shell::beside(None, Some(&database.url()))).await.unwrap();
+}
+
+/// What is on standard output is one JSON document each time, whatever is said beside it.
+async fn script(shell: &Shell) -> Result<()> {
+    let migrated = shell.json(&["migrate", "--json"]).await?;
+    ensure!(migrated["schema"].as_u64() == Some(SCHEMA_KNOWN.into()), "{migrated}");
+    ensure!(migrated["database"].is_string(), "{migrated}");
+    let create = ["token", "create", "--user", "ci@example.org", "--scope", "jobs", "--json"];
+    let made = shell.json(&create).await?;
+    let token = made["token"].as_str().context("no token")?;
+    ensure!(token.starts_with("rmt_") && made["scopes"] == json!(["jobs"]), "{made}");
+    ensure!(made["user_created"] == true && made["email"] == "ci@example.org", "{made}");
+    ensure!(shell.json(&create).await?["user_created"] == false, "the user was made twice");
+    let listed = shell.json(&["token", "list", "--json"]).await?;
+    ensure!(listed.as_array().is_some_and(|tokens| tokens.len() == 2), "{listed}");
+    ensure!(!listed.to_string().contains(token), "a token is shown once");
+    let id = number(&made["id"]);
+    let revoked = shell.json(&["token", "revoke", &id.to_string(), "--json"]).await?;
+    ensure!(revoked == json!({"id": id, "revoked": true}), "{revoked}");
+    let listed = shell.json(&["token", "list", "--json"]).await?;
+    let of_id = listed.as_array().and_then(|all| all.iter().find(|one| one["id"] == id));
+    ensure!(of_id.is_some_and(|token| token["revoked_at"].is_string()), "{listed}");
+    let unknown = shell.run(&["token", "revoke", "999", "--json"]).await?;
+    ensure!(!unknown.status.success() && unknown.stdout.is_empty(), "{unknown:?}");
+    // For people it is the token alone.
+    let plain = shell.run(&["token", "create", "--user", "ci@example.org"]).await?;
+    let text = String::from_utf8(plain.stdout)?;
+    ensure!(text.starts_with("rmt_") && text.lines().count() == 1, "not the token alone");
     Ok(())
 }
 

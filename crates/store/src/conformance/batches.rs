@@ -5,7 +5,9 @@ use std::sync::Arc;
 use roundsman_core::jobs::{
     BatchId, JobId, JobState, NewBatch, NewJob, OnFailure, Outcome, RunningJob,
 };
-use roundsman_core::ports::{AfterAnswer, CancelAnswer, Enqueued, Scope};
+use roundsman_core::ports::{
+    AfterAnswer, BatchAnswer, CancelAnswer, EnqueueRequest, Enqueued, IdempotencyKey, Scope,
+};
 
 use super::fixture::{Fixture, at_once};
 use super::wishes::{
@@ -169,7 +171,10 @@ pub async fn however_a_job_ends_those_that_wait_are_told(fx: &Arc<Fixture>) {
 async fn batch(fx: &Fixture, jobs: Vec<NewJob>, callback: bool) -> (BatchId, Vec<Enqueued>) {
     let callback = callback.then(|| NewJob { payload: json("7"), ..fx.keyed(FIRST, "called") });
     let new = NewBatch { user_id: ADA, name: "b".to_owned(), jobs, callback };
-    fx.store.create_batch(new, fx.now()).await.expect("create_batch")
+    match fx.store.create_batch(new, None, fx.now()).await.expect("create_batch") {
+        BatchAnswer::Stored(id, jobs) => (id, jobs),
+        other => panic!("expected it to be stored, got {other:?}"),
+    }
 }
 
 async fn shown(fx: &Fixture, id: BatchId) -> roundsman_core::jobs::Batch {
@@ -249,4 +254,51 @@ pub async fn of_many_last_ones_at_once_one_calls_back(fx: &Arc<Fixture>) {
         end(fx, &call, done("1")).await;
         fx.assert_nothing_to_claim(FIRST).await;
     }
+}
+
+pub async fn a_repeated_batch_is_made_once(fx: &Arc<Fixture>) {
+    let key = |body: u8| IdempotencyKey {
+        user_id: ADA,
+        route: "POST /batches",
+        key: "k".to_owned(),
+        body_hash: [body; 32],
+    };
+    let ask = |fx: Arc<Fixture>, key: IdempotencyKey| async move {
+        let jobs = vec![fx.wish(RENDER), fx.keyed(RENDER, "a"), fx.keyed(RENDER, "a")];
+        let new = NewBatch { user_id: ADA, name: "b".to_owned(), jobs, callback: None };
+        fx.store.create_batch(new, Some(key), fx.now()).await.expect("create_batch")
+    };
+    // Many at once: one of them makes it, and all are told of the same.
+    let answers = at_once((0..20).map(|_| ask(Arc::clone(fx), key(1)))).await;
+    let (mut stored, mut made) = (0, Vec::new());
+    for answer in answers {
+        match answer {
+            BatchAnswer::Stored(id, jobs) => {
+                stored += 1;
+                made.push((id, jobs));
+            }
+            BatchAnswer::Replayed(id, jobs) => made.push((id, jobs)),
+            BatchAnswer::KeyReused => panic!("the body is the same"),
+        }
+    }
+    assert_eq!(stored, 1);
+    assert!(made.iter().all(|one| *one == made[0]), "{made:?}");
+    assert_eq!(fx.all_jobs().await.len(), 2);
+    let (id, jobs) = made.swap_remove(0);
+    let flags: Vec<_> = jobs.iter().map(|job| job.coalesced).collect();
+    assert_eq!((flags, shown(fx, id).await.total), (vec![false, false, true], 2));
+    assert_eq!(ask(Arc::clone(fx), key(2)).await, BatchAnswer::KeyReused);
+    // The same name on another route is another request.
+    let request = EnqueueRequest {
+        jobs: vec![fx.wish(RENDER)],
+        idempotency: Some(IdempotencyKey { route: "POST /jobs", ..key(1) }),
+    };
+    fx.store.enqueue(request, fx.now()).await.expect("enqueue");
+    assert_eq!(fx.all_jobs().await.len(), 3);
+    // It stays answered when the batch is over.
+    for job in fx.claim(RENDER, 9).await {
+        end(fx, &job, done("1")).await;
+    }
+    assert_eq!(ask(Arc::clone(fx), key(1)).await, BatchAnswer::Replayed(id, jobs));
+    fx.assert_nothing_to_claim(RENDER).await;
 }

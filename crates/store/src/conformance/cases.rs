@@ -37,6 +37,7 @@ macro_rules! for_each_conformance_case {
                 after_a_rescue_the_old_holder_changes_nothing
                 a_lease_that_never_was_changes_nothing of_many_endings_of_one_run_one_lands
                 the_same_lease_twice_in_a_batch_lands_once
+                an_old_lease_beside_the_new_one_stays_lost
             }
             settle {
                 every_outcome_is_settled_by_the_rules
@@ -45,6 +46,7 @@ macro_rules! for_each_conformance_case {
                 a_poison_job_under_steady_triggers_stops a_job_without_a_limit_is_never_given_up
                 running_again_keeps_the_job handing_back_gives_the_attempt_back
                 a_batch_of_mixed_outcomes_is_answered_in_order
+                runs_that_fail_together_come_back_apart
                 errors_are_kept_as_they_were_reported a_run_may_trigger_its_own_key
             }
             sweep {
@@ -221,20 +223,14 @@ macro_rules! for_each_conformance_case {
                 everything_at_once_fails_nobody
             }
             webhooks {
-                an_endpoint_is_set_changed_and_taken_away
-                nobody_has_no_endpoint
+                an_endpoint_is_set_changed_and_taken_away nobody_has_no_endpoint
                 an_address_that_was_there_before_is_an_endpoint
-                changes_at_once_lose_no_member_of_the_data
-                an_event_is_found_by_its_id
-                an_event_is_stored_once
-                every_try_is_logged
-                every_state_of_a_delivery_is_kept
-                logging_needs_the_lease
-                an_endpoint_is_switched_off_and_set_anew
+                changes_at_once_lose_no_member_of_the_data an_event_is_found_by_its_id
+                an_event_is_stored_once every_try_is_logged every_state_of_a_delivery_is_kept
+                logging_needs_the_lease an_endpoint_is_switched_off_and_set_anew
                 an_address_that_was_there_before_is_switched_off
                 a_new_address_is_not_switched_off_by_the_old_one
-                deliveries_are_listed_for_whom_they_concern
-                an_event_is_sent_again_with_its_own_id
+                deliveries_are_listed_for_whom_they_concern an_event_is_sent_again_with_its_own_id
                 pruning_takes_what_is_old_and_never_what_is_pending
             }
             transcripts {
@@ -546,9 +542,11 @@ macro_rules! for_each_conformance_case {
                 rooms_that_stay_dirty_are_found versions_are_kept_and_named
                 a_room_token_holds_until_it_ends of_many_who_name_a_project_one_owns_it
                 updates_and_snapshots_at_once_lose_nothing
+                presence_that_is_kept_replaces_what_it_was_made_from
             }
             gates {
-                a_gate_limits_what_runs_at_once a_gate_of_a_kind_holds_for_all_users_together
+                a_gate_limits_what_runs_at_once what_runs_when_a_limit_is_set_is_counted_by_it
+                a_gate_of_a_kind_holds_for_all_users_together
                 tenants_are_served_in_turn weights_are_shares each_tenant_has_its_own_limit
                 a_rate_is_exact_and_says_when_it_opens many_nodes_at_once_keep_every_limit
                 a_paused_kind_is_passed_over gated_and_other_kinds_share_a_worker
@@ -572,18 +570,20 @@ macro_rules! for_each_conformance_case {
                 nobody_waits_for_the_jobs_of_others however_a_job_ends_those_that_wait_are_told
                 a_batch_reports_and_calls_back_once a_retry_before_the_end_reopens_a_member
                 wishes_of_a_batch_that_join_are_one_member of_many_last_ones_at_once_one_calls_back
+                a_repeated_batch_is_made_once
             }
             audits {
-                an_audit_follows_its_job
-                what_was_found_comes_back_as_it_was_given
-                whoever_lost_the_lease_writes_no_result
-                what_it_ended_as_survives_the_job
-                a_job_that_is_tried_again_makes_it_pending
-                audits_are_listed_in_pages
+                an_audit_follows_its_job what_was_found_comes_back_as_it_was_given
+                whoever_lost_the_lease_writes_no_result what_it_ended_as_survives_the_job
+                a_job_that_is_tried_again_makes_it_pending audits_are_listed_in_pages
                 a_request_is_carried_out_once_and_within_its_limit
-                the_previous_audit_of_a_page_is_found
-                old_audits_are_forgotten
+                the_previous_audit_of_a_page_is_found old_audits_are_forgotten
                 each_time_of_a_recurring_audit_starts_one
+            }
+            audits_told {
+                a_failed_audit_is_told_once_whatever_ends_it what_will_be_tried_again_is_not_told
+                an_audit_that_fails_again_by_hand_is_told_again
+                of_many_who_end_an_audit_at_once_one_tells_it
             }
             keys {
                 many_at_once_get_one_key keys_are_apart_and_come_back_whole

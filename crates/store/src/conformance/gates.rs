@@ -72,6 +72,31 @@ pub async fn a_gate_limits_what_runs_at_once(fx: &Arc<Fixture>) {
     assert_eq!(fx.claim(RENDER, 99).await.len(), 3);
 }
 
+pub async fn what_runs_when_a_limit_is_set_is_counted_by_it(fx: &Arc<Fixture>) {
+    let of_bob = NewJob { user_id: BOB, ..fx.wish(RENDER) };
+    fill(fx, fx.wish(RENDER), 9).await;
+    fill(fx, of_bob, 9).await;
+    let of_ada = claim_as(fx, ADA, 2).await.jobs;
+    assert_eq!(claim_as(fx, BOB, 2).await.jobs.len(), 2);
+    let limits = GateLimits { concurrency: Some(3), ..GateLimits::default() };
+    limit(fx, own_gate(RENDER), limits).await;
+    assert_eq!(claim_as(fx, ADA, 99).await.jobs.len(), 1, "two of hers ran already");
+    let limits =
+        GateLimits { concurrency: Some(6), tenant_concurrency: Some(3), ..GateLimits::default() };
+    limit(fx, GateName::of_kind(&kind(RENDER)), limits).await;
+    assert_eq!(claim_as(fx, BOB, 99).await.jobs.len(), 1, "two of his ran already");
+    assert!(claim_as(fx, ADA, 99).await.jobs.is_empty());
+    fx.land(of_ada[0].lease_ref(), done("1")).await;
+    assert_eq!(claim_as(fx, ADA, 99).await.jobs.len(), 1, "whatever ends makes room");
+    // The jobs of a built-in kind are counted together, whoever's they are.
+    fill(fx, fx.wish(SHARED), 3).await;
+    fill(fx, NewJob { user_id: BOB, ..fx.wish(SHARED) }, 3).await;
+    assert_eq!(fx.claim(SHARED, 3).await.len(), 3);
+    let limits = GateLimits { concurrency: Some(5), ..GateLimits::default() };
+    limit(fx, GateName::of_kind(&kind(SHARED)), limits).await;
+    assert_eq!(fx.claim(SHARED, 99).await.len(), 2);
+}
+
 pub async fn a_gate_of_a_kind_holds_for_all_users_together(fx: &Arc<Fixture>) {
     let limits =
         GateLimits { concurrency: Some(5), tenant_concurrency: Some(3), ..GateLimits::default() };

@@ -182,6 +182,25 @@ pub async fn the_same_lease_twice_in_a_batch_lands_once(fx: &Arc<Fixture>) {
     assert_eq!(frames.expect("frames").len(), 1);
 }
 
+/// Both are of one job: which of them is answered goes by the lease and not by the job.
+pub async fn an_old_lease_beside_the_new_one_stays_lost(fx: &Arc<Fixture>) {
+    for outcome in [done("1"), retry_after(SECOND), fail()] {
+        let id = fx.put(fx.wish(RENDER)).await;
+        let old = fx.claim_one(RENDER).await.lease_ref();
+        fx.advance(TTL + SECOND);
+        fx.sweep().await;
+        fx.advance(MINUTE);
+        let new = fx.claim_one(RENDER).await.lease_ref();
+        assert_eq!(new.id, id);
+        let settle =
+            |lease| Settle { lease, outcome: outcome.clone(), effects: Effects::default() };
+        let answers = fx.settle_batch(vec![settle(old), settle(new), settle(old)]).await;
+        assert!(matches!(answers[1], Settled::Landed { .. }), "{answers:?}");
+        assert_eq!((answers[0], answers[2]), (Settled::LeaseLost, Settled::LeaseLost));
+        fx.store.cancel(Scope::All, id, fx.now()).await.expect("cancel");
+    }
+}
+
 /// Whatever is done with `lease`, nothing about `watched` or anything else changes.
 async fn assert_powerless(fx: &Arc<Fixture>, lease: LeaseRef, watched: JobId) {
     let before = fx.job(watched).await;

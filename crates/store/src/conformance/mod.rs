@@ -11,6 +11,7 @@
 pub mod alarms;
 mod attend;
 pub mod audits;
+pub mod audits_told;
 mod backdoor;
 pub mod batches;
 pub mod bots;

@@ -9,11 +9,11 @@ use roundsman_core::jobs::{
     RunningJob, Settle, Settled, fold, settle,
 };
 use roundsman_core::limits::{ERROR_MESSAGE_BYTES_MAX, RUNS_KEPT_MAX};
-use roundsman_core::ports::Scope;
+use roundsman_core::ports::{Scope, SweepRequest};
 
 use super::fixture::Fixture;
 use super::wishes::{
-    COLLECT, FIRST, MINUTE, RENDER, SECOND, boom, catalog, done, fail, json, key, retry_after,
+    COLLECT, FIRST, MINUTE, RENDER, SECOND, TTL, boom, catalog, done, fail, json, key, retry_after,
 };
 
 /// A jitter that is neither zero nor a round number of seconds.
@@ -198,6 +198,43 @@ pub async fn a_batch_of_mixed_outcomes_is_answered_in_order(fx: &Arc<Fixture>) {
         assert_eq!(&fx.job(job.facts().id).await, job);
     }
     assert_eq!(fx.settle_batch(vec![]).await, vec![]);
+}
+
+/// However many fail in one call, or are taken from one holder that is gone.
+pub async fn runs_that_fail_together_come_back_apart(fx: &Arc<Fixture>) {
+    let wish = NewJob { max_attempts: None, ..fx.wish(RENDER) };
+    fx.enqueue(vec![wish; 100]).await;
+    for _ in 0..3 {
+        for job in fx.claim(RENDER, 100).await {
+            fx.land(job.lease_ref(), retry_after(Duration::ZERO)).await;
+        }
+    }
+    let jobs = fx.claim(RENDER, 100).await;
+    let settle = |job: &RunningJob| Settle {
+        lease: job.lease_ref(),
+        outcome: Outcome::Retry { error: boom(), after: None },
+        effects: Effects::default(),
+    };
+    let settles = jobs.iter().map(settle).collect();
+    fx.store.settle(settles, JITTER, fx.now()).await.expect("settle");
+    assert_apart(fx).await;
+    fx.advance(MINUTE * 60);
+    assert_eq!(fx.claim(RENDER, 100).await.len(), 100);
+    fx.advance(TTL + SECOND);
+    let serving_since = roundsman_core::Timestamp::EPOCH;
+    let request = SweepRequest { rows_max: 100, serving_since, jitter: JITTER };
+    assert_eq!(fx.sweep_with(request).await.rescued.len(), 100);
+    assert_apart(fx).await;
+}
+
+/// All wait, nearly all for different times.
+async fn assert_apart(fx: &Arc<Fixture>) {
+    let mut times = std::collections::BTreeSet::new();
+    for job in fx.all_jobs().await {
+        let Job::Waiting(job) = job else { panic!("it does not wait: {job:?}") };
+        times.insert(job.due_at());
+    }
+    assert!(times.len() > 95, "{} different times", times.len());
 }
 
 pub async fn errors_are_kept_as_they_were_reported(fx: &Arc<Fixture>) {

@@ -1,13 +1,16 @@
 //! What the conformance suite cannot look at: plans, starts that race, servers that misbehave.
 
 mod alive;
+mod audits;
 mod beats;
 mod faults;
+mod gates;
 mod plans;
 mod presence;
 mod recordings;
 mod said;
 mod starts;
+mod upgrade;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! Links and batches as rows.
 
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{JobKey, JobState, Json, KindName, NewJob, OnFailure, Tenant};
-use roundsman_core::ports::StoreError;
+use roundsman_core::jobs::{BatchId, JobKey, JobState, Json, KindName, NewJob, OnFailure, Tenant};
+use roundsman_core::ports::{Enqueued, StoreError};
 use roundsman_core::users::UserId;
 use serde::{Deserialize, Serialize};
 
-use super::{CANCELLED, COMPLETED, FAILED, inconsistent};
+use super::{CANCELLED, COMPLETED, FAILED, answer_from_text, answer_to_text, inconsistent};
 
 /// `job_links.policy`.
 pub(crate) fn policy_code(policy: OnFailure) -> i16 {
@@ -38,6 +38,18 @@ pub(crate) fn place_of(state: i16) -> usize {
 /// `job_finished.state` of a job that has ended.
 pub(crate) fn ended_code(state: JobState) -> i16 {
     super::finished_state_code(state).unwrap_or(CANCELLED)
+}
+
+/// What the wish for a batch was answered, as `idempotency.answer` keeps it.
+pub(crate) fn made_to_text(id: BatchId, jobs: &[Enqueued]) -> String {
+    format!("{} {}", id.get(), answer_to_text(jobs))
+}
+
+pub(crate) fn made_from_text(text: &str) -> Result<(BatchId, Vec<Enqueued>), StoreError> {
+    let parts = text.split_once(' ').and_then(|(id, jobs)| Some((id.parse().ok()?, jobs)));
+    let (id, jobs) =
+        parts.ok_or_else(|| inconsistent("idempotency", "answer", 0, text.to_owned()))?;
+    Ok((BatchId::new(id), answer_from_text(jobs)?))
 }
 
 /// `job_batches.callback`.

@@ -1,9 +1,11 @@
 //! The storage adapters against the suite, against each other, and against a simulated world.
 
 mod backdoor;
+mod backlog;
 mod broken;
 mod equivalence;
 mod fairness;
+mod next_release;
 mod open;
 mod postgres;
 mod reference;

@@ -8,14 +8,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use roundsman_core::jobs::JobId;
 use roundsman_core::users::{Authenticated, TokenScope};
-use roundsman_engine::jobs::{ImportReport, JobWish};
+use roundsman_engine::jobs::{ImportLine, ImportReport};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::extract::{AppJson, AppQuery, Caller};
 use crate::problem::{Code, Problem};
 use crate::state::Shared;
-use crate::views::{BulkBody, BulkView, FilterBody, ImportView, JobView, line_of, wish_of_line};
+use crate::views::{BulkBody, BulkView, FilterBody, ImportView, JobView, line_of, read_line};
 
 const JSON_LINES: &str = "application/x-ndjson";
 /// Lines that are written together.
@@ -90,8 +90,8 @@ async fn export_jobs(
 /// Import jobs from lines of JSON.
 ///
 /// Takes the lines of an export, or wishes as `POST /jobs` takes them, one per line. Lines of jobs that are
-/// over are skipped. A line whose kind and key (or, without a key, whose whole content) was imported in the
-/// last day is recognised: after a failure the same lines can be sent again.
+/// over are skipped. A line whose kind and key (or, without a key, whose whole content and number) was imported
+/// in the last day is recognised: after a failure the same lines can be sent again.
 #[utoipa::path(
     post, path = "/jobs/import", tag = "jobs", operation_id = "import_jobs",
     request_body(content = String, content_type = "application/x-ndjson"),
@@ -132,7 +132,7 @@ async fn import_jobs(
 struct Importing {
     lines: u64,
     skipped: u64,
-    wishes: Vec<JobWish>,
+    waiting: Vec<ImportLine>,
     report: ImportReport,
 }
 
@@ -143,8 +143,8 @@ impl Importing {
         if line.trim().is_empty() {
             return Ok(());
         }
-        match wish_of_line(line, self.lines)? {
-            Some(wish) => self.wishes.push(wish),
+        match read_line(line, self.lines)? {
+            Some(line) => self.waiting.push(line),
             None => self.skipped += 1,
         }
         self.lines += 1;
@@ -158,12 +158,11 @@ impl Importing {
         caller: &Authenticated,
         lines_min: usize,
     ) -> Result<(), Problem> {
-        if self.wishes.len() < lines_min {
+        if self.waiting.len() < lines_min {
             return Ok(());
         }
-        let wishes = std::mem::take(&mut self.wishes);
-        let first = self.lines - wishes.len() as u64;
-        self.report.add(state.jobs.import(caller, wishes, first).await?);
+        let lines = std::mem::take(&mut self.waiting);
+        self.report.add(state.jobs.import(caller, lines).await?);
         Ok(())
     }
 }

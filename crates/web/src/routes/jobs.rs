@@ -54,7 +54,7 @@ async fn enqueue_jobs(
     let caller = caller.require(TokenScope::Jobs)?;
     let after = body.take_after()?;
     let (mut wishes, single) = body.into_wishes();
-    let idempotency = idempotency(&headers, bytes)?;
+    let idempotency = idempotency("POST /jobs", &headers, bytes)?;
     if let Some(after) = after {
         if idempotency.is_some() {
             let reason = "is not taken for a job that waits for others: give it a key";
@@ -157,12 +157,17 @@ async fn retry_job(
     Ok(Json(JobView::new(&job, state.jobs.now())))
 }
 
-fn idempotency(headers: &HeaderMap, body: Bytes) -> Result<Option<IdempotencyWish>, Problem> {
+/// What a request is called, if its sender has named it.
+pub(super) fn idempotency(
+    route: &'static str,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Result<Option<IdempotencyWish>, Problem> {
     let Some(value) = headers.get(IDEMPOTENCY_HEADER) else { return Ok(None) };
     let key = value
         .to_str()
         .map_err(|_| Problem::field("Idempotency-Key", "must be visible ASCII characters"))?;
-    Ok(Some(IdempotencyWish { route: "POST /jobs", key: key.to_owned(), body }))
+    Ok(Some(IdempotencyWish { route, key: key.to_owned(), body }))
 }
 
 fn status_of(report: &EnqueueReport) -> StatusCode {

@@ -1,9 +1,8 @@
 //! Batches.
 
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{Batch, BatchId, JobId};
-use roundsman_core::ports::Enqueued;
-use roundsman_engine::jobs::BatchWish;
+use roundsman_core::jobs::{Batch, JobId};
+use roundsman_engine::jobs::{BatchReport, BatchWish};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -52,11 +51,14 @@ pub(crate) struct BatchMadeView {
     /// The numbers of its jobs, in the order of the request. Wishes that joined one job share its number.
     #[schema(example = json!([17, 18]))]
     jobs: Vec<i64>,
+    /// The same request had made it before.
+    replayed: bool,
 }
 
 impl BatchMadeView {
-    pub(crate) fn new(id: BatchId, jobs: &[Enqueued]) -> Self {
-        BatchMadeView { id: id.get(), jobs: jobs.iter().map(|job| job.id.get()).collect() }
+    pub(crate) fn new(report: &BatchReport) -> Self {
+        let jobs = report.jobs.iter().map(|job| job.id.get()).collect();
+        BatchMadeView { id: report.id.get(), jobs, replayed: report.replayed }
     }
 }
 

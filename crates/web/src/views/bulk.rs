@@ -4,7 +4,7 @@ use roundsman_core::Timestamp;
 use roundsman_core::jobs::{JobId, JobKey, JobState, KindName};
 use roundsman_core::ports::ListFilter;
 use roundsman_engine::FieldError;
-use roundsman_engine::jobs::{BulkAction, BulkReport, BulkWish, ImportReport, JobWish};
+use roundsman_engine::jobs::{BulkAction, BulkReport, BulkWish, ImportLine, ImportReport, JobWish};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -178,9 +178,10 @@ impl ImportView {
 }
 
 /// One line: a job as it is exported, or a wish for one. What an export has beyond a wish is not
-/// looked at, except for the state.
+/// looked at, except for the number and the state.
 #[derive(Debug, Deserialize)]
 struct Line {
+    id: Option<i64>,
     kind: String,
     key: Option<String>,
     payload: Option<Box<RawValue>>,
@@ -192,14 +193,14 @@ struct Line {
 }
 
 /// Reads a line; `None` if its job is over.
-pub(crate) fn wish_of_line(line: &str, number: u64) -> Result<Option<JobWish>, Problem> {
+pub(crate) fn read_line(line: &str, number: u64) -> Result<Option<ImportLine>, Problem> {
     let line: Line = serde_json::from_str(line)
         .map_err(|error| Problem::field(format!("lines[{number}]"), error.to_string()))?;
     let state = line.state.as_deref().and_then(|state| JobState::parse(state).ok());
     if state.is_some_and(JobState::is_terminal) {
         return Ok(None);
     }
-    Ok(Some(JobWish {
+    let wish = JobWish {
         kind: line.kind,
         key: line.key,
         payload: line.payload.map(|raw| Box::<str>::from(raw).into_string()),
@@ -207,7 +208,8 @@ pub(crate) fn wish_of_line(line: &str, number: u64) -> Result<Option<JobWish>, P
         run_at: line.run_at,
         max_attempts: line.max_attempts,
         tenant: line.tenant,
-    }))
+    };
+    Ok(Some(ImportLine { number, id: line.id, wish }))
 }
 
 /// A job as a line.

@@ -48,7 +48,7 @@ pub(crate) use bot::{
     ActiveBotsView, BotStatusesView, ConfigBody, ConfigView, StartBody, StopBody, StopView,
     TargetConfigBody,
 };
-pub(crate) use bulk::{BulkBody, BulkView, FilterBody, ImportView, line_of, wish_of_line};
+pub(crate) use bulk::{BulkBody, BulkView, FilterBody, ImportView, line_of, read_line};
 pub(crate) use callback::{
     BeatBody, CallbackView, ExitedBody, JoinedBody, StageBody, StartedBody, VexaCallbackBody,
 };

@@ -141,18 +141,21 @@ impl Operation for Cancel {
     }
 }
 
+/// Keys of projects whose names begin with this one lie between and must not use up the rows.
 const ALARMS_WAITING: &str = concat!(
     "-- alarms_waiting\nSELECT ",
     waiting_columns!(),
     " FROM roundsman.job_queue
- WHERE user_id = 0 AND kind = $1 AND key >= $2 AND key < $3 ORDER BY due_at LIMIT $4"
+ WHERE user_id = 0 AND kind = $1 AND key >= $2 AND key < $3
+   AND strpos(substr(key, length($2) + 1), '/') = 0 ORDER BY due_at, key LIMIT $4"
 );
 
 const ALARMS_RUNNING: &str = concat!(
     "-- alarms_running\nSELECT ",
     running_columns!(),
     " FROM roundsman.job_running
- WHERE user_id = 0 AND kind = $1 AND key >= $2 AND key < $3 LIMIT $4"
+ WHERE user_id = 0 AND kind = $1 AND key >= $2 AND key < $3
+   AND strpos(substr(key, length($2) + 1), '/') = 0 ORDER BY run_at, key LIMIT $4"
 );
 
 struct Alarms {

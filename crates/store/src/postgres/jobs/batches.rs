@@ -8,10 +8,12 @@ use roundsman_core::jobs::{
     Batch, BatchId, HELD_UNTIL, JobId, KindCatalog, LinkEnd, NewBatch, NewJob, OnFailure,
     first_wait,
 };
-use roundsman_core::ports::{AfterAnswer, BatchStore, Enqueued, Scope, StoreError};
+use roundsman_core::ports::{
+    AfterAnswer, BatchAnswer, BatchStore, Enqueued, IdempotencyKey, Scope, StoreError,
+};
 use roundsman_core::users::UserId;
 
-use super::enqueue::write_wishes;
+use super::enqueue::{Noted, note_answer, note_key, write_wishes};
 use super::gates::note_tenants;
 use super::landing::insert_finished;
 use super::links::{cancelled_job, mark};
@@ -23,7 +25,7 @@ use crate::postgres::error::Failure;
 use crate::postgres::pool::Operation;
 use crate::postgres::session::Session;
 use crate::postgres::types::Time;
-use crate::rows::batches::{callback_to_text, place_of, policy_code};
+use crate::rows::batches::{callback_to_text, made_from_text, made_to_text, place_of, policy_code};
 use crate::rows::finished_state_name;
 
 #[async_trait]
@@ -46,9 +48,11 @@ impl BatchStore for PostgresStore {
     async fn create_batch(
         &self,
         batch: NewBatch,
+        idempotency: Option<IdempotencyKey>,
         now: Timestamp,
-    ) -> Result<(BatchId, Vec<Enqueued>), StoreError> {
-        let create = Create { batch: &batch, catalog: &self.catalog, now };
+    ) -> Result<BatchAnswer, StoreError> {
+        let (batch, key) = (&batch, idempotency.as_ref());
+        let create = Create { batch, key, catalog: &self.catalog, now };
         self.change("store.create_batch", &create).await
     }
 
@@ -199,16 +203,42 @@ INSERT INTO roundsman.job_batch_members (batch_id, job_id) SELECT $1, unnest($2:
 
 struct Create<'a> {
     batch: &'a NewBatch,
+    key: Option<&'a IdempotencyKey>,
     catalog: &'a KindCatalog,
     now: Timestamp,
 }
 
 impl Operation for Create<'_> {
-    type Answer = (BatchId, Vec<Enqueued>);
+    type Answer = BatchAnswer;
 
-    async fn run(&self, session: &mut Session) -> Result<(BatchId, Vec<Enqueued>), Failure> {
-        let batch = self.batch;
+    async fn run(&self, session: &mut Session) -> Result<BatchAnswer, Failure> {
         session.begin();
+        let noted = match self.key {
+            Some(key) => note_key(session, key, self.now).await?,
+            None => Noted::New,
+        };
+        let answer = match noted {
+            Noted::Reused => BatchAnswer::KeyReused,
+            Noted::Answered(text) => {
+                let (id, jobs) = made_from_text(&text)?;
+                BatchAnswer::Replayed(id, jobs)
+            }
+            Noted::New => {
+                let (id, jobs) = self.write(session).await?;
+                if let Some(key) = self.key {
+                    note_answer(session, key, &made_to_text(id, &jobs)).await?;
+                }
+                BatchAnswer::Stored(id, jobs)
+            }
+        };
+        session.commit().await?;
+        Ok(answer)
+    }
+}
+
+impl Create<'_> {
+    async fn write(&self, session: &mut Session) -> Result<(BatchId, Vec<Enqueued>), Failure> {
+        let batch = self.batch;
         // Those that joined a waiting job have locked it: nobody claims it before it is marked.
         let enqueued = write_wishes(session, &batch.jobs, self.catalog, self.now).await?;
         let members: BTreeSet<JobId> = enqueued.iter().map(|job| job.id).collect();
@@ -222,7 +252,6 @@ impl Operation for Create<'_> {
         let id: i64 = row.try_get(0)?;
         let members: Vec<i64> = members.iter().map(|id| id.get()).collect();
         session.execute(INSERT_MEMBERS, &[&id, &members]).await?;
-        session.commit().await?;
         Ok((BatchId::new(id), enqueued))
     }
 }

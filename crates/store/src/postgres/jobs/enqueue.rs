@@ -68,31 +68,65 @@ const NOTED_ANSWER: &str = "-- noted_answer
 SELECT body_hash, answer FROM roundsman.idempotency
  WHERE user_id = $1 AND route = $2 AND key = $3";
 
+/// What is known of a request that has a name.
+pub(super) enum Noted {
+    /// It is carried out in this transaction, which has to note the answer.
+    New,
+    /// It was answered before.
+    Answered(String),
+    /// Another request had this name.
+    Reused,
+}
+
+/// Notes a request inside a transaction that the caller began.
+pub(super) async fn note_key(
+    session: &mut Session,
+    key: &IdempotencyKey,
+    now: Timestamp,
+) -> Result<Noted, Failure> {
+    let (user, route, hash) = (key.user_id.get(), key.route, key.body_hash.as_slice());
+    let noted = session.execute(NOTE_KEY, &[&user, &route, &key.key, &hash, &Time(now)]).await?;
+    if noted > 0 {
+        return Ok(Noted::New);
+    }
+    let found = session.query_opt(NOTED_ANSWER, &[&user, &route, &key.key]).await?;
+    // Pruned between the two looks: it is new again.
+    let row = found.ok_or(Failure::Raced)?;
+    if row.try_get::<_, &[u8]>(0)? != hash {
+        return Ok(Noted::Reused);
+    }
+    Ok(Noted::Answered(row.try_get(1)?))
+}
+
+pub(super) async fn note_answer(
+    session: &mut Session,
+    key: &IdempotencyKey,
+    answer: &str,
+) -> Result<(), Failure> {
+    let (user, route) = (key.user_id.get(), key.route);
+    session.execute(NOTE_ANSWER, &[&user, &route, &key.key, &answer]).await?;
+    Ok(())
+}
+
 impl Enqueue<'_> {
     async fn run_once(
         &self,
         session: &mut Session,
         key: &IdempotencyKey,
     ) -> Result<EnqueueAnswer, Failure> {
-        let (user, route, hash) = (key.user_id.get(), key.route, key.body_hash.as_slice());
         session.begin();
-        let noted =
-            session.execute(NOTE_KEY, &[&user, &route, &key.key, &hash, &Time(self.now)]).await?;
-        if noted == 0 {
-            let found = session.query_opt(NOTED_ANSWER, &[&user, &route, &key.key]).await?;
-            session.commit().await?;
-            // Pruned between the two looks: it is new again.
-            let row = found.ok_or(Failure::Raced)?;
-            if row.try_get::<_, &[u8]>(0)? != hash {
-                return Ok(EnqueueAnswer::KeyReused);
+        let answer = match note_key(session, key, self.now).await? {
+            Noted::Reused => EnqueueAnswer::KeyReused,
+            Noted::Answered(text) => EnqueueAnswer::Replayed(answer_from_text(&text)?),
+            Noted::New => {
+                let wishes = &self.request.jobs;
+                let stored = write_wishes(session, wishes, self.catalog, self.now).await?;
+                note_answer(session, key, &answer_to_text(&stored)).await?;
+                EnqueueAnswer::Stored(stored)
             }
-            return Ok(EnqueueAnswer::Replayed(answer_from_text(row.try_get(1)?)?));
-        }
-        let stored = write_wishes(session, &self.request.jobs, self.catalog, self.now).await?;
-        let answer = answer_to_text(&stored);
-        session.execute(NOTE_ANSWER, &[&user, &route, &key.key, &answer]).await?;
+        };
         session.commit().await?;
-        Ok(EnqueueAnswer::Stored(stored))
+        Ok(answer)
     }
 }
 

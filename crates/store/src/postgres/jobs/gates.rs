@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{Gate, GateChange, GateName, NewJob};
+use roundsman_core::jobs::{Gate, GateChange, GateName, NewJob, RESERVED_SYSTEMS};
 use roundsman_core::ports::{GateStore, StoreError};
+use roundsman_core::users::UserId;
 use tokio_postgres::Row;
 
 use crate::postgres::PostgresStore;
@@ -80,6 +81,40 @@ DELETE FROM roundsman.job_gates WHERE name = $1";
 const DROP_BUCKETS: &str = "-- drop_buckets
 DELETE FROM roundsman.job_buckets WHERE gate = $1";
 
+/// A job that was claimed without a gate has no lane written down, and would not be counted. By number,
+/// as runs are ended. A claim that began before the gate was there is caught up with by the sweeps.
+pub(super) const COUNT_IN: &str = "-- count_in
+WITH uncounted AS MATERIALIZED (
+    SELECT id AS uncounted_id FROM roundsman.job_running
+     WHERE kind = $1 AND lane IS NULL AND ($2::bigint IS NULL OR user_id = $2)
+     ORDER BY id
+       FOR UPDATE
+)
+UPDATE roundsman.job_running r SET lane = CASE WHEN $3 THEN kind ELSE user_id || '/' || kind END
+  FROM uncounted WHERE r.id = uncounted_id";
+
+/// The same for all gates, passing over what others hold. Without limits of what runs this is one short look.
+const COUNT_IN_LATE: &str = "-- count_in_late
+WITH limited AS MATERIALIZED (
+    SELECT name FROM roundsman.job_gates WHERE limits LIKE '%concurrency%'
+), uncounted AS MATERIALIZED (
+    SELECT id AS uncounted_id FROM roundsman.job_running r
+     WHERE (SELECT EXISTS (SELECT FROM limited)) AND lane IS NULL
+       AND EXISTS (SELECT FROM limited WHERE name = r.kind OR name = r.user_id || '/' || r.kind)
+       FOR UPDATE OF r SKIP LOCKED
+)
+UPDATE roundsman.job_running r
+   SET lane = CASE WHEN split_part(kind, '.', 1) = ANY ($1::text[]) THEN kind
+                   ELSE user_id || '/' || kind END
+  FROM uncounted WHERE r.id = uncounted_id";
+
+/// Counts runs that a claim began while the first limit of their kind was being set.
+pub(super) async fn count_in_late(session: &mut Session) -> Result<(), Failure> {
+    let systems = RESERVED_SYSTEMS.as_slice();
+    session.execute(COUNT_IN_LATE, &[&systems]).await.map_err(Failure::Commit)?;
+    Ok(())
+}
+
 pub(super) fn gate(row: &Row) -> Result<Gate, Failure> {
     let mut reader = Reader::new(row);
     let columns = GateColumns {
@@ -116,6 +151,10 @@ impl Operation for Alter<'_> {
         } else {
             let limits = limits_to_text(&after.limits);
             session.execute(SET_GATE, &[&name, &after.paused_at.map(Time), &limits]).await?;
+        }
+        if after.limits != before.limits && after.limits.concern_running() {
+            let (kind, user) = (self.name.kind(), self.name.user().map(UserId::get));
+            session.execute(COUNT_IN, &[&kind, &user, &self.name.is_of_built_in_kind()]).await?;
         }
         session.commit().await?;
         Ok(after)

@@ -14,6 +14,7 @@ use roundsman_core::jobs::{
 use super::enqueue::write_wishes;
 use super::landing::{finished_state, insert_finished};
 use super::waiting::update_waiting;
+use crate::postgres::audits::tell_failed;
 use crate::postgres::columns::{self, waiting_columns};
 use crate::postgres::error::Failure;
 use crate::postgres::session::Session;
@@ -43,14 +44,15 @@ DELETE FROM roundsman.job_links WHERE child = ANY ($1::bigint[])";
 const DELETE_HELD: &str = "-- delete_held
 DELETE FROM roundsman.job_queue WHERE id = ANY ($1::bigint[])";
 
-/// Tells of the ends of those jobs that are linked; with none, this does nothing. What they cancel has
-/// ended too, and is told of as well.
+/// Tells of the ends of those jobs that are linked or are audits that failed; with none, this does nothing.
+/// What they cancel has ended too, and is told of as well.
 pub(super) async fn resolve(
     session: &mut Session,
     jobs: &[FinishedJob],
     catalog: &KindCatalog,
     now: Timestamp,
 ) -> Result<(), Failure> {
+    tell_failed(session, jobs, catalog, now).await?;
     let mut ended: BTreeMap<JobId, JobState> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.facts.linked) {
         match job.state {

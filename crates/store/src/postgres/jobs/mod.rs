@@ -70,8 +70,8 @@ impl JobStore for PostgresStore {
         now: Timestamp,
     ) -> Result<Vec<Settled>, StoreError> {
         let catalog = &self.catalog;
-        self.change("store.settle", &settle::SettleRuns { settles: &settles, catalog, jitter, now })
-            .await
+        let operation = settle::SettleRuns::new(&settles, catalog, jitter, now);
+        self.change("store.settle", &operation).await
     }
 
     async fn sweep(

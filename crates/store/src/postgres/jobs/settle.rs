@@ -1,11 +1,13 @@
 //! The ends of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use roundsman_core::Timestamp;
 use roundsman_core::effects::Effects;
 use roundsman_core::jobs::{
-    JobId, JobState, KindCatalog, LeaseRef, Outcome, RunningJob, Settle, Settled, settle,
+    JobId, JobState, KindCatalog, LeaseNo, LeaseRef, Outcome, RunningJob, Settle, Settled, settle,
+    spread,
 };
 
 use super::landing::land;
@@ -18,11 +20,17 @@ use crate::postgres::session::Session;
 use crate::postgres::types::Time;
 
 pub(super) struct SettleRuns<'a> {
-    pub(super) settles: &'a [Settle],
-    pub(super) catalog: &'a KindCatalog,
-    pub(super) jitter: u64,
-    pub(super) now: Timestamp,
+    settles: &'a [Settle],
+    catalog: &'a KindCatalog,
+    jitter: u64,
+    now: Timestamp,
+    /// What a try has committed whose second half has to be repeated: the next try would find those
+    /// leases gone, and must not take that for lost.
+    written: Mutex<BTreeMap<LeaseRef, JobState>>,
 }
+
+/// The end of a run, and its place in the call.
+type Given<'s> = (usize, &'s Settle);
 
 impl Operation for SettleRuns<'_> {
     type Answer = Vec<Settled>;
@@ -32,18 +40,20 @@ impl Operation for SettleRuns<'_> {
         let mut seen = BTreeSet::new();
         let firsts: Vec<bool> =
             self.settles.iter().map(|settle| seen.insert(settle.lease)).collect();
-        let (plain, others): (Vec<&Settle>, Vec<&Settle>) = self
+        let mut states = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (plain, others): (Vec<Given>, Vec<Given>) = self
             .settles
             .iter()
-            .zip(&firsts)
-            .filter_map(|(settle, first)| first.then_some(settle))
-            .partition(|settle| is_plain(settle));
-        let mut states = BTreeMap::new();
+            .enumerate()
+            .filter(|(place, _)| firsts[*place])
+            .filter(|(_, settle)| !states.contains_key(&settle.lease))
+            .partition(|(_, settle)| is_plain(settle));
         if others.is_empty() {
             // Most batches: one statement that commits by itself.
             self.finish(session, plain.clone(), &mut states).await.map_err(Failure::Commit)?;
             let left = not_yet(&plain, &states);
             if !left.is_empty() {
+                self.written.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&states);
                 // Lost, or linked: those are few.
                 session.begin();
                 self.settle_others(session, &left, &mut states).await?;
@@ -84,7 +94,7 @@ SELECT id, user_id, 3, priority, attempt, max_attempts, run_at, triggered_at, cr
        lease_no, claimed_at, worker, kind, key, payload, result, runs, progress,
        lane
   FROM done
-RETURNING id";
+RETURNING id, lease_no";
 
 /// Takes running jobs out of their table, in the order of their numbers.
 pub(super) const TAKE: &str = concat!(
@@ -96,30 +106,36 @@ RETURNING ",
     running_columns!()
 );
 
-impl SettleRuns<'_> {
+impl<'a> SettleRuns<'a> {
+    pub(super) fn new(
+        settles: &'a [Settle],
+        catalog: &'a KindCatalog,
+        jitter: u64,
+        now: Timestamp,
+    ) -> Self {
+        SettleRuns { settles, catalog, jitter, now, written: Mutex::default() }
+    }
+
     /// Writes what is done and has no effects.
     async fn finish(
         &self,
         session: &mut Session,
-        mut settles: Vec<&Settle>,
+        mut settles: Vec<Given<'_>>,
         states: &mut BTreeMap<LeaseRef, JobState>,
     ) -> Result<(), tokio_postgres::Error> {
         if settles.is_empty() {
             return Ok(());
         }
         // By number, so that batches that meet wait for each other in one direction.
-        settles.sort_unstable_by_key(|settle| settle.lease);
-        let (ids, lease_nos) = lease_columns(settles.iter().map(|settle| settle.lease));
-        let results: Vec<&str> = settles.iter().filter_map(|settle| result_of(settle)).collect();
+        settles.sort_unstable_by_key(|(_, settle)| settle.lease);
+        let (ids, lease_nos) = lease_columns(settles.iter().map(|(_, settle)| settle.lease));
+        let results: Vec<&str> =
+            settles.iter().filter_map(|(_, settle)| result_of(settle)).collect();
         let rows = session.query(FINISH, &[&ids, &lease_nos, &results, &Time(self.now)]).await?;
-        let mut landed = BTreeSet::new();
         for row in &rows {
-            landed.insert(row.try_get::<_, i64>(0)?);
-        }
-        for settle in settles {
-            if landed.contains(&settle.lease.id.get()) {
-                states.insert(settle.lease, JobState::Completed);
-            }
+            // By number and lease: an earlier lease of the same job may be among those given.
+            let (id, lease_no) = (JobId::new(row.try_get(0)?), LeaseNo::new(row.try_get(1)?));
+            states.insert(LeaseRef { id, lease_no }, JobState::Completed);
         }
         Ok(())
     }
@@ -127,13 +143,13 @@ impl SettleRuns<'_> {
     async fn settle_others(
         &self,
         session: &mut Session,
-        settles: &[&Settle],
+        settles: &[Given<'_>],
         states: &mut BTreeMap<LeaseRef, JobState>,
     ) -> Result<(), Failure> {
-        let mut running = take(session, settles.iter().map(|settle| settle.lease)).await?;
+        let mut running = take(session, settles.iter().map(|(_, settle)| settle.lease)).await?;
         if touch_each_other(settles, &running) {
-            for settle in settles {
-                self.settle_together(session, &[settle], &mut running, states).await?;
+            for given in settles {
+                self.settle_together(session, &[*given], &mut running, states).await?;
             }
             return Ok(());
         }
@@ -144,20 +160,21 @@ impl SettleRuns<'_> {
     async fn settle_together(
         &self,
         session: &mut Session,
-        settles: &[&Settle],
+        settles: &[Given<'_>],
         running: &mut BTreeMap<LeaseRef, RunningJob>,
         states: &mut BTreeMap<LeaseRef, JobState>,
     ) -> Result<(), Failure> {
         let mut dispositions = Vec::with_capacity(settles.len());
         let mut effects: Vec<&Effects> = Vec::new();
         let mut leases = Vec::with_capacity(settles.len());
-        for each in settles {
+        for (place, each) in settles {
             let Some(job) = running.remove(&each.lease) else {
                 continue;
             };
             let retry = self.catalog.retry(&job.facts.kind);
             let outcome = each.outcome.clone();
-            dispositions.push(settle(job, outcome, retry, self.jitter, self.now));
+            let jitter = spread(self.jitter, *place);
+            dispositions.push(settle(job, outcome, retry, jitter, self.now));
             effects.push(&each.effects);
             leases.push(each.lease);
         }
@@ -189,16 +206,16 @@ async fn take(
 
 /// Whether the order of these runs matters: one triggers the key of another, or its own. Then they
 /// are written one by one, so that the outcome is that of the order in which they were given.
-fn touch_each_other(settles: &[&Settle], running: &BTreeMap<LeaseRef, RunningJob>) -> bool {
+fn touch_each_other(settles: &[Given<'_>], running: &BTreeMap<LeaseRef, RunningJob>) -> bool {
     let keys: BTreeSet<_> = running.values().filter_map(|job| identity(&job.facts)).collect();
-    settles.iter().flat_map(|settle| &settle.effects.jobs).any(|wish| {
+    settles.iter().flat_map(|(_, settle)| &settle.effects.jobs).any(|wish| {
         let key = wish.key.clone().map(|key| (wish.user_id, wish.kind.clone(), key));
         key.is_some_and(|key| keys.contains(&key))
     })
 }
 
-fn not_yet<'s>(settles: &[&'s Settle], states: &BTreeMap<LeaseRef, JobState>) -> Vec<&'s Settle> {
-    settles.iter().copied().filter(|settle| !states.contains_key(&settle.lease)).collect()
+fn not_yet<'s>(settles: &[Given<'s>], states: &BTreeMap<LeaseRef, JobState>) -> Vec<Given<'s>> {
+    settles.iter().copied().filter(|(_, settle)| !states.contains_key(&settle.lease)).collect()
 }
 
 fn is_plain(settle: &Settle) -> bool {

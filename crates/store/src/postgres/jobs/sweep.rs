@@ -1,9 +1,10 @@
 //! Taking jobs from holders that are silent or over their deadline.
 
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{JobId, JobState, KindCatalog, KindName, Rescue, rescue};
+use roundsman_core::jobs::{JobId, JobState, KindCatalog, KindName, Rescue, rescue, spread};
 use roundsman_core::ports::{SweepReport, SweepRequest};
 
+use super::gates::count_in_late;
 use super::heartbeat::TTL_US_MAX;
 use super::landing::land;
 use crate::postgres::columns::{self, running_columns};
@@ -125,6 +126,9 @@ impl Operation for Sweep<'_> {
                 }
             }
         }
+        if let Err(failure) = count_in_late(session).await {
+            tracing::debug!(?failure, "left counting some runs to the next sweep");
+        }
         rescued.sort_unstable_by_key(|&(id, ..)| id);
         let report = rescued.into_iter().map(|(_, kind, state)| (kind, state));
         Ok(SweepReport { rescued: report.collect() })
@@ -173,13 +177,17 @@ impl Sweep<'_> {
         session: &mut Session,
         taken: impl Iterator<Item = (&'a Row, Rescue)>,
     ) -> Result<Vec<Rescued>, Failure> {
-        let jitter = self.request.jitter;
+        let mut jobs = Vec::new();
+        for (row, why) in taken {
+            jobs.push((columns::running(row)?, why));
+        }
+        jobs.sort_unstable_by_key(|(job, _)| job.facts.id);
         let mut kinds: Vec<(JobId, KindName)> = Vec::new();
         let mut dispositions = Vec::new();
-        for (row, why) in taken {
-            let job = columns::running(row)?;
+        for (number, (job, why)) in jobs.into_iter().enumerate() {
             let retry = self.catalog.retry(&job.facts.kind);
             kinds.push((job.facts.id, job.facts.kind.clone()));
+            let jitter = spread(self.request.jitter, number);
             dispositions.push(rescue(job, why, retry, jitter, self.now));
         }
         let states = land(session, dispositions, self.catalog, self.now).await?;

@@ -1,8 +1,8 @@
 //! Servers that end sessions, refuse writes, forget statements; callers that give up.
 
 use roundsman_core::effects::Effects;
-use roundsman_core::jobs::{JobId, Outcome, Settle};
-use roundsman_core::ports::{Database, Scope, StoreError};
+use roundsman_core::jobs::{JobId, JobState, NewBatch, Outcome, Settle, Settled};
+use roundsman_core::ports::{BatchStore, Database, Scope, StoreError};
 
 use super::*;
 
@@ -91,6 +91,48 @@ async fn a_caller_who_gives_up_leaves_no_connection_in_the_middle_of_something()
     operator.batch_execute("COMMIT").await.unwrap();
     let job = store.job(Scope::All, JobId::new(1)).await.unwrap().unwrap();
     assert!(matches!(job, roundsman_core::jobs::Job::Waiting(_)), "{job:?}");
+}
+
+/// Ends that nobody waits for are committed before those that somebody does. Losing a race over the
+/// others must not make the first look lost.
+#[tokio::test]
+async fn ends_that_are_written_stay_written_when_those_beside_them_are_repeated() {
+    const FAIL_ONCE: &str = "
+CREATE SEQUENCE public.failures;
+CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF nextval('public.failures') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40001'; END IF;
+    RETURN new;
+END $$;
+CREATE TRIGGER fail_once BEFORE UPDATE OF remaining ON roundsman.job_batches
+    FOR EACH ROW EXECUTE FUNCTION fail_once()";
+    let (store, database) = store().await;
+    enqueue(&store, 2).await;
+    let wish = NewJob {
+        user_id: ADA,
+        kind: kind(),
+        key: None,
+        payload: Json::null(),
+        priority: 0,
+        run_at: NOW,
+        max_attempts: None,
+        tenant: None,
+    };
+    let batch = NewBatch { user_id: ADA, name: String::new(), jobs: vec![wish; 2], callback: None };
+    store.create_batch(batch, None, NOW).await.unwrap();
+    let operator = database.connect().await.unwrap();
+    operator.batch_execute(FAIL_ONCE).await.unwrap();
+    let jobs = store.claim(claim(4), NOW).await.unwrap().jobs;
+    let settles = jobs.iter().map(|job| Settle {
+        lease: job.lease_ref(),
+        outcome: Outcome::Done { result: Json::null() },
+        effects: Effects::default(),
+    });
+    let settled = store.settle(settles.collect(), 0, NOW).await.unwrap();
+    let landed = Settled::Landed { state: JobState::Completed };
+    assert_eq!(settled, [landed; 4]);
+    let tries: i64 =
+        operator.query_one("SELECT last_value FROM public.failures", &[]).await.unwrap().get(0);
+    assert_eq!(tries, 2, "it has failed once");
 }
 
 #[tokio::test]

@@ -7,7 +7,12 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::postgres::session::Session;
-use crate::postgres::{bots, jobs, presence, recordings, rooms, tasks, transcripts, webhooks};
+use crate::postgres::{
+    audits, bots, jobs, presence, recordings, rooms, tasks, transcripts, webhooks,
+};
+
+/// How the view of audits looks for the job of each.
+const JOB_OF_AUDIT: &str = "Index Cond: ((id >= a.job_id) AND (id <= a.job_id))";
 
 /// What the plan of a statement must contain.
 const EXPECTED: &[(&str, &[&str])] = &[
@@ -106,6 +111,8 @@ const EXPECTED: &[(&str, &[&str])] = &[
     ("forget_updates", &["Index Scan using room_updates_pkey"]),
     ("log_weight", &["Index Scan using room_updates_pkey"]),
     ("room_versions", &["Index Scan Backward using room_versions_"]),
+    ("kept_presence", &["Index Scan using room_presence_pkey"]),
+    ("kept_presence_versions", &["Index Scan using room_presence_pkey"]),
     ("room_tokens", &["Index Scan Backward using room_tokens_project"]),
     ("prune_room_tokens", &["Index Scan using room_tokens_expires"]),
     ("lock_presence", &["Index Scan using presence_pkey"]),
@@ -165,6 +172,45 @@ const EXPECTED: &[(&str, &[&str])] = &[
         "lock_failed",
         &["Index Scan using recordings_unfinished", "using recordings_recording_id_key"],
     ),
+    ("earlier_request", &["Index Scan using audit_records_request"]),
+    ("audits_unfinished", &["Index Only Scan using audit_records_unfinished"]),
+    ("set_audit_job", &["Index Scan using audit_records_pkey", "Index Cond: (id = $1)"]),
+    (
+        "audit",
+        &[
+            "Index Scan using audit_records_pkey",
+            "Index Scan using job_queue_pkey",
+            "Index Scan using job_running_pkey",
+            JOB_OF_AUDIT,
+        ],
+    ),
+    ("audits_of_all", &["Scan Backward using audit_records_pkey", JOB_OF_AUDIT]),
+    ("audits_of_user", &["Scan Backward using audit_records_user", JOB_OF_AUDIT]),
+    ("audits_of_url", &["Scan Backward using audit_records_url", JOB_OF_AUDIT]),
+    ("audits_of_recurring", &["Scan Backward using audit_records_recurring", JOB_OF_AUDIT]),
+    ("audit_report", &["Index Scan using audit_records_pkey", JOB_OF_AUDIT]),
+    ("previous_audit", &["Scan Backward using audit_records_url", JOB_OF_AUDIT]),
+    (
+        "audit_screenshot",
+        &["using audit_screenshots_pkey", "Index Scan using audit_records_pkey", JOB_OF_AUDIT],
+    ),
+    ("write_audit_result", &["Index Scan using audit_records_pkey"]),
+    (
+        "prune_audits",
+        &[
+            "Index Scan using audit_records_finished",
+            JOB_OF_AUDIT,
+            "Index Cond: (audit_id = ANY ($",
+            "Index Cond: (id = ANY ($",
+        ],
+    ),
+    ("audits_of_jobs", &["Index Scan using audit_records_job_id_key", "Index Cond: (job_id = ANY"]),
+    ("recurring", &["Index Scan using recurring_audits_pkey"]),
+    ("lock_recurring", &["Index Scan using recurring_audits_pkey"]),
+    ("update_recurring", &["Index Scan using recurring_audits_pkey"]),
+    ("recurring_count", &["Index Only Scan using recurring_audits_user"]),
+    ("recurring_of_all", &["Scan Backward using recurring_audits_pkey"]),
+    ("recurring_of_user", &["Scan Backward using recurring_audits_user"]),
     ("lock_task", &["Index Scan using tasks_pkey"]),
     ("update_task", &["Index Scan using tasks_pkey"]),
     ("slots_taken", &["Index Scan using tasks_slots"]),
@@ -178,10 +224,11 @@ const EXPECTED: &[(&str, &[&str])] = &[
     ("unfinished_tasks", &["Index Scan using tasks_unfinished"]),
     ("untold_tasks", &["Index Scan using tasks_untold"]),
     ("hint_task", &["Index Scan using tasks_external"]),
+    ("prune_tasks", &["Index Scan using tasks_ended", "using tasks_pkey"]),
 ];
 
 /// The tables whose statistics are made wrong.
-const TABLES: [&str; 25] = [
+const TABLES: [&str; 28] = [
     "roundsman.job_queue",
     "roundsman.job_running",
     "roundsman.job_finished",
@@ -204,6 +251,9 @@ const TABLES: [&str; 25] = [
     "roundsman.recordings",
     "roundsman.consents",
     "roundsman.tasks",
+    "roundsman.audit_records",
+    "roundsman.audit_screenshots",
+    "roundsman.recurring_audits",
     "public.meetings",
     "public.meeting_sessions",
     "public.transcriptions",
@@ -301,6 +351,7 @@ fn hot_statements() -> impl Iterator<Item = &'static str> {
         .chain(transcripts::hot_statements())
         .chain(presence::hot_statements())
         .chain(recordings::hot_statements())
+        .chain(audits::hot_statements())
         .chain(rooms::hot_statements())
         .chain(tasks::hot_statements())
         .chain(webhooks::hot_statements())

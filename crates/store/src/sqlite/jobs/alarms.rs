@@ -111,20 +111,24 @@ fn cancel(
     Ok(true)
 }
 
-/// The one job of a room's own alarm, or those of its users' alarms.
+/// The one job of a room's own alarm, or those of its users' alarms. Keys of projects whose names begin
+/// with this one lie between and must not use up the rows.
 pub(super) const WAITING_OF: &str = concat!(
     "-- alarms_waiting
     SELECT ",
     waiting_columns!(),
     " FROM job_queue WHERE user_id = 0 AND kind = ?1 AND key >= ?2 AND key < ?3
-      ORDER BY due_at LIMIT ?4"
+       AND instr(substr(key, length(?2) + 1), '/') = 0
+      ORDER BY due_at, key LIMIT ?4"
 );
 
 pub(super) const RUNNING_OF: &str = concat!(
     "-- alarms_running
     SELECT ",
     running_columns!(),
-    " FROM job_running WHERE user_id = 0 AND kind = ?1 AND key >= ?2 AND key < ?3 LIMIT ?4"
+    " FROM job_running WHERE user_id = 0 AND kind = ?1 AND key >= ?2 AND key < ?3
+       AND instr(substr(key, length(?2) + 1), '/') = 0
+      ORDER BY run_at, key LIMIT ?4"
 );
 
 fn list(conn: &Connection, project: &ProjectId, rows_max: u32) -> Result<Vec<Alarm>> {

@@ -8,17 +8,19 @@ use roundsman_core::jobs::{
     Batch, BatchId, HELD_UNTIL, Job, JobId, JobState, KindCatalog, LinkEnd, NewBatch, NewJob,
     OnFailure, first_wait,
 };
-use roundsman_core::ports::{AfterAnswer, BatchStore, Enqueued, Scope, StoreError};
+use roundsman_core::ports::{
+    AfterAnswer, BatchAnswer, BatchStore, Enqueued, IdempotencyKey, Scope, StoreError,
+};
 use roundsman_core::users::UserId;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{insert_finished, insert_waiting};
 use super::draw_numbers;
-use super::enqueue::{insert_jobs, waiting_with_key};
+use super::enqueue::{Noted, insert_jobs, note_answer, noted, waiting_with_key};
 use super::gates::note_tenants;
 use super::links::{cancelled, mark};
 use super::read::{self, user_of};
-use crate::rows::batches::{callback_to_text, place_of, policy_code};
+use crate::rows::batches::{callback_to_text, made_from_text, made_to_text, place_of, policy_code};
 use crate::sqlite::SqliteStore;
 use crate::sqlite::error::Result as InTransaction;
 use crate::sqlite::time::{At, optional};
@@ -50,10 +52,13 @@ impl BatchStore for SqliteStore {
     async fn create_batch(
         &self,
         batch: NewBatch,
+        idempotency: Option<IdempotencyKey>,
         now: Timestamp,
-    ) -> Result<(BatchId, Vec<Enqueued>), StoreError> {
-        self.write("store.create_batch", move |conn, catalog| create(conn, catalog, batch, now))
-            .await
+    ) -> Result<BatchAnswer, StoreError> {
+        self.write("store.create_batch", move |conn, catalog| {
+            create_once(conn, catalog, batch, idempotency.as_ref(), now)
+        })
+        .await
     }
 
     async fn batch(
@@ -134,6 +139,30 @@ const INSERT_BATCH: &str = "-- insert_batch
 
 const INSERT_MEMBER: &str = "-- insert_member
     INSERT INTO job_batch_members (batch_id, job_id) VALUES (?1, ?2)";
+
+fn create_once(
+    conn: &Connection,
+    catalog: &KindCatalog,
+    batch: NewBatch,
+    key: Option<&IdempotencyKey>,
+    now: Timestamp,
+) -> InTransaction<BatchAnswer> {
+    let known = key.map_or(Ok(Noted::New), |key| noted(conn, key))?;
+    Ok(match known {
+        Noted::Reused => BatchAnswer::KeyReused,
+        Noted::Answered(text) => {
+            let (id, jobs) = made_from_text(&text)?;
+            BatchAnswer::Replayed(id, jobs)
+        }
+        Noted::New => {
+            let (id, jobs) = create(conn, catalog, batch, now)?;
+            if let Some(key) = key {
+                note_answer(conn, key, &made_to_text(id, &jobs), now)?;
+            }
+            BatchAnswer::Stored(id, jobs)
+        }
+    })
+}
 
 fn create(
     conn: &Connection,

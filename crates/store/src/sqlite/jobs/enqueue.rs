@@ -30,19 +30,15 @@ pub(super) fn enqueue(
     let Some(key) = idempotency else {
         return Ok(EnqueueAnswer::Stored(insert_jobs(conn, catalog, jobs, now)?));
     };
-    if let Some(earlier) = earlier_answer(conn, &key)? {
-        return Ok(earlier);
-    }
-    let enqueued = insert_jobs(conn, catalog, jobs, now)?;
-    conn.prepare_cached(REMEMBER_ANSWER)?.execute(params![
-        key.user_id.get(),
-        key.route,
-        key.key,
-        key.body_hash,
-        rows::answer_to_text(&enqueued),
-        At(now),
-    ])?;
-    Ok(EnqueueAnswer::Stored(enqueued))
+    Ok(match noted(conn, &key)? {
+        Noted::Reused => EnqueueAnswer::KeyReused,
+        Noted::Answered(text) => EnqueueAnswer::Replayed(rows::answer_from_text(&text)?),
+        Noted::New => {
+            let enqueued = insert_jobs(conn, catalog, jobs, now)?;
+            note_answer(conn, &key, &rows::answer_to_text(&enqueued), now)?;
+            EnqueueAnswer::Stored(enqueued)
+        }
+    })
 }
 
 /// Writes wishes in the caller's transaction, in order. Numbers are drawn once for all of them.
@@ -175,16 +171,43 @@ const REMEMBER_ANSWER: &str = "-- remember_answer
     INSERT INTO idempotency (user_id, route, key, body_hash, answer, created_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
-fn earlier_answer(conn: &Connection, key: &IdempotencyKey) -> Result<Option<EnqueueAnswer>> {
+/// What is known of a request that has a name.
+pub(super) enum Noted {
+    /// It is carried out now, and its answer has to be noted.
+    New,
+    /// It was answered before.
+    Answered(String),
+    /// Another request had this name.
+    Reused,
+}
+
+pub(super) fn noted(conn: &Connection, key: &IdempotencyKey) -> Result<Noted> {
     let stored: Option<(Vec<u8>, String)> = conn
         .prepare_cached(SELECT_ANSWER)?
         .query_row(params![key.user_id.get(), key.route, key.key], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
-    match stored {
-        None => Ok(None),
-        Some((hash, _)) if hash != key.body_hash => Ok(Some(EnqueueAnswer::KeyReused)),
-        Some((_, answer)) => Ok(Some(EnqueueAnswer::Replayed(rows::answer_from_text(&answer)?))),
-    }
+    Ok(match stored {
+        None => Noted::New,
+        Some((hash, _)) if hash != key.body_hash => Noted::Reused,
+        Some((_, answer)) => Noted::Answered(answer),
+    })
+}
+
+pub(super) fn note_answer(
+    conn: &Connection,
+    key: &IdempotencyKey,
+    answer: &str,
+    now: Timestamp,
+) -> Result<()> {
+    conn.prepare_cached(REMEMBER_ANSWER)?.execute(params![
+        key.user_id.get(),
+        key.route,
+        key.key,
+        key.body_hash,
+        answer,
+        At(now),
+    ])?;
+    Ok(())
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{Gate, GateChange, GateName, NewJob};
 use roundsman_core::ports::{GateStore, StoreError};
+use roundsman_core::users::UserId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::rows::gates::{GateColumns, limits_to_text};
@@ -80,6 +81,11 @@ const DROP_GATE: &str = "-- drop_gate
 const DROP_BUCKETS: &str = "-- drop_buckets
     DELETE FROM job_buckets WHERE gate = ?1";
 
+/// A job that was claimed without a gate has no lane written down, and would not be counted.
+const COUNT_IN: &str = "-- count_in
+    UPDATE job_running SET lane = CASE WHEN ?3 THEN kind ELSE user_id || '/' || kind END
+     WHERE kind = ?1 AND lane IS NULL AND (?2 IS NULL OR user_id = ?2)";
+
 fn read_gate(row: &Row<'_>) -> rusqlite::Result<GateColumns> {
     Ok(GateColumns {
         name: row.get(0)?,
@@ -122,6 +128,14 @@ fn change_gate(
         conn.prepare_cached(DROP_GATE)?.execute([after.name.as_str()])?;
     } else {
         put_gate(conn, &after)?;
+    }
+    if after.limits != before.limits && after.limits.concern_running() {
+        let user = after.name.user().map(UserId::get);
+        conn.prepare_cached(COUNT_IN)?.execute(params![
+            after.name.kind(),
+            user,
+            after.name.is_of_built_in_kind()
+        ])?;
     }
     Ok(after)
 }

@@ -1,7 +1,7 @@
 //! The start of a server process.
 
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{KindCatalog, LeaseOwner, Rescue};
+use roundsman_core::jobs::{KindCatalog, LeaseOwner, Rescue, spread};
 use roundsman_core::ports::ProcessStart;
 use rusqlite::Connection;
 
@@ -23,8 +23,9 @@ pub(super) fn begin_process(
         .query_map([number], read_running)?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let rescued = u32::try_from(orphans.len()).unwrap_or(u32::MAX);
-    for columns in orphans {
-        rescue_one(conn, catalog, columns.into_job()?, Rescue::OwnerGone, jitter, now)?;
+    for (number, columns) in orphans.into_iter().enumerate() {
+        let (job, jitter) = (columns.into_job()?, spread(jitter, number));
+        rescue_one(conn, catalog, job, Rescue::OwnerGone, jitter, now)?;
     }
     Ok(ProcessStart { owner: LeaseOwner::Process(number), rescued })
 }

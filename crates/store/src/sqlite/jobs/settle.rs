@@ -3,7 +3,7 @@
 use roundsman_core::Timestamp;
 use roundsman_core::jobs::{
     Disposition, FinishedJob, JobState, KindCatalog, LeaseRef, Outcome, RunningJob, Settle,
-    Settled, WaitingJob, fold, settle as settle_run,
+    Settled, WaitingJob, fold, settle as settle_run, spread,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
@@ -14,6 +14,7 @@ use super::columns::{
 use super::enqueue::waiting_with_key;
 use super::links::{mark, resolve};
 use crate::rows::RunningColumns;
+use crate::sqlite::audits::tell_failed;
 use crate::sqlite::effects;
 use crate::sqlite::error::Result;
 use crate::sqlite::time::At;
@@ -27,10 +28,10 @@ pub(super) fn settle(
 ) -> Result<Vec<Settled>> {
     let mut finisher = Finisher::prepare(conn)?;
     let mut answers = Vec::with_capacity(settles.len());
-    for Settle { lease, outcome, effects } in settles {
+    for (number, Settle { lease, outcome, effects }) in settles.into_iter().enumerate() {
         let state = match finisher.finish_first_run(lease, &outcome, now)? {
             Some(state) => Some(state),
-            None => settle_by_rule(conn, catalog, lease, outcome, jitter, now)?,
+            None => settle_by_rule(conn, catalog, lease, outcome, spread(jitter, number), now)?,
         };
         let Some(state) = state else {
             answers.push(Settled::LeaseLost);
@@ -65,6 +66,7 @@ pub(super) fn end(
     now: Timestamp,
 ) -> Result<JobState> {
     let state = insert_finished(conn, job)?;
+    tell_failed(conn, catalog, job, now)?;
     if job.facts.linked {
         resolve(conn, catalog, job, state, now)?;
     }

@@ -1,7 +1,7 @@
 //! Takes jobs from holders that are silent or over their deadline.
 
 use roundsman_core::Timestamp;
-use roundsman_core::jobs::{JobState, KindCatalog, LeaseOwner, Rescue, RunningJob, rescue};
+use roundsman_core::jobs::{JobState, KindCatalog, LeaseOwner, Rescue, RunningJob, rescue, spread};
 use roundsman_core::ports::{SweepReport, SweepRequest};
 use rusqlite::{Connection, params};
 
@@ -21,11 +21,12 @@ pub(super) fn sweep(
         .query_map(params![At(now), At(request.serving_since), request.rows_max], read_running)?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let mut report = SweepReport::default();
-    for columns in overdue {
+    for (number, columns) in overdue.into_iter().enumerate() {
         let job = columns.into_job()?;
         let why = reason(&job, request.serving_since, now);
         let kind = job.facts.kind.clone();
-        report.rescued.push((kind, rescue_one(conn, catalog, job, why, request.jitter, now)?));
+        let jitter = spread(request.jitter, number);
+        report.rescued.push((kind, rescue_one(conn, catalog, job, why, jitter, now)?));
     }
     Ok(report)
 }

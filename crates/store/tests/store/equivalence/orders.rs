@@ -13,7 +13,7 @@ use roundsman_core::jobs::{
     Lane, LeaseOwner, Missed, NewBatch, OnFailure, Outcome, Rate, Rhythm, SCHEDULE_KIND, Schedule,
     ScheduleChange, ScheduleId, ScheduleSpec, ScheduledJob, Settle,
 };
-use roundsman_core::ports::{AfterAnswer, Fired, Scope, StoreError};
+use roundsman_core::ports::{AfterAnswer, BatchAnswer, Fired, IdempotencyKey, Scope, StoreError};
 use roundsman_core::users::UserId;
 use roundsman_store::conformance::kind;
 
@@ -36,6 +36,8 @@ pub(super) enum Order {
     Batch {
         wishes: Vec<Wish>,
         callback: Option<Wish>,
+        /// A name and a body.
+        idempotency: Option<(u8, u8)>,
     },
     Schedule {
         every_secs: u32,
@@ -81,8 +83,9 @@ pub(super) fn order() -> impl Strategy<Value = Order> {
         ),
         3 => (wish(), vec(any::<Pick>(), 1..4), 0..3usize)
             .prop_map(|(wish, after, on_failure)| Order::After { wish, after, on_failure }),
-        3 => (vec(wish(), 1..4), option::of(wish()))
-            .prop_map(|(wishes, callback)| Order::Batch { wishes, callback }),
+        3 => (vec(wish(), 1..4), option::of(wish()), option::of((0..2u8, 0..2u8))).prop_map(
+            |(wishes, callback, idempotency)| Order::Batch { wishes, callback, idempotency }
+        ),
         1 => (secs.clone(), 0..3usize, wish())
             .prop_map(|(every_secs, missed, wish)| Order::Schedule { every_secs, missed, wish }),
         1 => (any::<Pick>(), option::of(any::<bool>()), option::of(secs)).prop_map(
@@ -158,8 +161,8 @@ impl Subject {
             Order::After { wish, after, on_failure } => {
                 self.enqueue_after(wish, after, OnFailure::ALL[*on_failure], now).await
             }
-            Order::Batch { wishes, callback } => {
-                self.create_batch(wishes, callback.as_ref(), now).await
+            Order::Batch { wishes, callback, idempotency } => {
+                self.create_batch(wishes, callback.as_ref(), *idempotency, now).await
             }
             Order::Schedule { every_secs, missed, wish } => {
                 let spec = schedule(*every_secs, Missed::ALL[*missed], wish, now);
@@ -216,6 +219,7 @@ impl Subject {
         &mut self,
         wishes: &[Wish],
         callback: Option<&Wish>,
+        idempotency: Option<(u8, u8)>,
         now: Timestamp,
     ) -> Result<String, StoreError> {
         // All of one user, as whoever takes a request sees to it.
@@ -230,12 +234,25 @@ impl Subject {
             jobs: wishes.iter().map(owned).collect(),
             callback: callback.map(owned),
         };
-        let (id, enqueued) = self.store.create_batch(batch, now).await?;
-        self.batches.push(id);
+        let idempotency = idempotency.map(|(name, body)| IdempotencyKey {
+            user_id: user(owner),
+            route: "batches",
+            key: name.to_string(),
+            body_hash: [body; 32],
+        });
+        let answer = self.store.create_batch(batch, idempotency, now).await?;
         self.discover(now).await?;
-        let jobs: Vec<_> =
-            enqueued.iter().map(|one| (self.places[&one.id], one.coalesced)).collect();
-        Ok(format!("{jobs:?}"))
+        let (how, id, jobs) = match answer {
+            BatchAnswer::Stored(id, jobs) => {
+                self.batches.push(id);
+                ("stored", id, jobs)
+            }
+            BatchAnswer::Replayed(id, jobs) => ("replayed", id, jobs),
+            BatchAnswer::KeyReused => return Ok("reused".to_owned()),
+        };
+        let place = self.batches.iter().position(|known| *known == id);
+        let jobs: Vec<_> = jobs.iter().map(|one| (self.places[&one.id], one.coalesced)).collect();
+        Ok(format!("{how} {place:?} {jobs:?}"))
     }
 
     async fn fire(&mut self, now: Timestamp) -> Result<String, StoreError> {

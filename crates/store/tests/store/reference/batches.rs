@@ -8,9 +8,11 @@ use roundsman_core::jobs::{
     Batch, BatchId, CancelCause, FinishedJob, FinishedState, HELD_UNTIL, Job, JobId, JobState,
     KindCatalog, LinkEnd, NewBatch, NewJob, OnFailure, WaitingJob, first_wait,
 };
-use roundsman_core::ports::{AfterAnswer, BatchStore, Enqueued, Scope, StoreError};
+use roundsman_core::ports::{
+    AfterAnswer, BatchAnswer, BatchStore, Enqueued, IdempotencyKey, Scope, StoreError,
+};
 
-use super::{Reference, State, sees};
+use super::{Reference, Remembered, State, sees};
 
 /// Who waits for whom, and what belongs together.
 #[derive(Default)]
@@ -80,9 +82,21 @@ impl BatchStore for Reference {
     async fn create_batch(
         &self,
         batch: NewBatch,
+        idempotency: Option<IdempotencyKey>,
         now: Timestamp,
-    ) -> Result<(BatchId, Vec<Enqueued>), StoreError> {
+    ) -> Result<BatchAnswer, StoreError> {
         let mut state = self.lock();
+        let name = idempotency.map(|one| ((one.user_id, one.route, one.key), one.body_hash));
+        if let Some((name, body_hash)) = &name
+            && let Some(known) = state.idempotency.get(name)
+        {
+            return Ok(match known.batch {
+                Some(id) if known.body_hash == *body_hash => {
+                    BatchAnswer::Replayed(id, known.answer.clone())
+                }
+                _ => BatchAnswer::KeyReused,
+            });
+        }
         let wishes = batch.jobs.into_iter();
         let enqueued: Vec<Enqueued> =
             wishes.map(|wish| state.enqueue(&self.rules, wish, now)).collect();
@@ -105,7 +119,12 @@ impl BatchStore for Reference {
         };
         let members = Members { batch: shown, callback: batch.callback, jobs };
         state.linked.batches.insert(id, members);
-        Ok((id, enqueued))
+        if let Some((name, body_hash)) = name {
+            let answer = enqueued.clone();
+            let remembered = Remembered { body_hash, answer, batch: Some(id), created_at: now };
+            state.idempotency.insert(name, remembered);
+        }
+        Ok(BatchAnswer::Stored(id, enqueued))
     }
 
     async fn batch(
@@ -157,7 +176,7 @@ impl State {
         let (id, linked) = (job.facts.id, job.facts.linked);
         job.facts.linked = false;
         self.linked.links.retain(|(_, child), _| *child != id);
-        self.finish_job(job.clone());
+        self.finish_job(rules, &job);
         if !linked {
             return;
         }

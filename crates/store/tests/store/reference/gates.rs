@@ -112,7 +112,7 @@ impl State {
             waiting.extend(here.map(|(lane, jobs)| (lane.clone(), count(jobs))));
         }
         let mut running: BTreeMap<Lane, u32> = BTreeMap::new();
-        for job in self.running.values().filter(|job| self.gated.contains(&job.facts.id)) {
+        for job in self.running.values() {
             if job.facts.kind.as_str() == demand.lane.kind() {
                 *running.entry(job.facts.lane()).or_default() += 1;
             }
@@ -137,7 +137,6 @@ impl State {
         chosen.sort_unstable();
         let mut jobs = Vec::new();
         for (_, id) in chosen {
-            self.gated.insert(id);
             jobs.push(self.hand_out(id, request, demand, now));
         }
         (jobs, plan.open_at)

@@ -7,6 +7,7 @@ use roundsman_core::Timestamp;
 use roundsman_core::jobs::{
     CancelCause, Disposition, FinishedJob, FinishedState, Job, JobId, JobState, Lease, LeaseNo,
     LeaseOwner, Progress, Rescue, RunningJob, Settle, Settled, rescue, retry_by_hand, settle,
+    spread,
 };
 use roundsman_core::ports::{
     CancelAnswer, ClaimAnswer, ClaimRequest, EnqueueAnswer, EnqueueRequest, Heartbeat,
@@ -38,7 +39,8 @@ impl JobStore for Reference {
         let wishes = request.jobs.into_iter();
         let answer: Vec<_> = wishes.map(|wish| state.enqueue(&self.rules, wish, now)).collect();
         if let Some((name, body_hash)) = name {
-            let remembered = Remembered { body_hash, answer: answer.clone(), created_at: now };
+            let answer = answer.clone();
+            let remembered = Remembered { body_hash, answer, batch: None, created_at: now };
             state.idempotency.insert(name, remembered);
         }
         Ok(EnqueueAnswer::Stored(answer))
@@ -68,13 +70,13 @@ impl JobStore for Reference {
         now: Timestamp,
     ) -> Result<Vec<Settled>, StoreError> {
         let mut state = self.lock();
-        let answers = settles.into_iter().map(|one| {
+        let answers = settles.into_iter().enumerate().map(|(place, one)| {
             if !state.holds(one.lease) {
                 return Settled::LeaseLost;
             }
             let job = state.take_running(one.lease.id);
             let retry = self.rules.retry(&job.facts.kind);
-            let disposition = settle(job, one.outcome, retry, jitter, now);
+            let disposition = settle(job, one.outcome, retry, spread(jitter, place), now);
             let job = self.dispose(&mut state, disposition, now);
             state.apply(&self.rules, one.effects, now);
             Settled::Landed { state: job.state(now) }
@@ -94,8 +96,9 @@ impl JobStore for Reference {
             .filter_map(|job| Some((job.facts.id, overdue(job, request.serving_since, now)?)))
             .collect();
         late.truncate(request.rows_max as usize);
-        let rescued = late.into_iter().map(|(id, why)| {
-            let job = self.rescue(&mut state, id, why, request.jitter, now);
+        let rescued = late.into_iter().enumerate().map(|(place, (id, why))| {
+            let jitter = spread(request.jitter, place);
+            let job = self.rescue(&mut state, id, why, jitter, now);
             (job.facts().kind.clone(), job.state(now))
         });
         Ok(SweepReport { rescued: rescued.collect() })
@@ -108,8 +111,8 @@ impl JobStore for Reference {
         let inside = |job: &&RunningJob| job.lease.owner != LeaseOwner::Outside;
         let dead: Vec<JobId> =
             state.running.values().filter(inside).map(|job| job.facts.id).collect();
-        for id in &dead {
-            self.rescue(&mut state, *id, Rescue::OwnerGone, jitter, now);
+        for (place, id) in dead.iter().enumerate() {
+            self.rescue(&mut state, *id, Rescue::OwnerGone, spread(jitter, place), now);
         }
         Ok(ProcessStart { owner, rescued: u32::try_from(dead.len()).unwrap_or(u32::MAX) })
     }
@@ -297,7 +300,6 @@ impl State {
             let of_lane = taken.entry(lane).or_default();
             if *of_lane < terms.max && jobs.len() < jobs_max {
                 *of_lane += 1;
-                self.gated.remove(&id);
                 jobs.push(self.hand_out(id, request, terms, now));
             }
         }

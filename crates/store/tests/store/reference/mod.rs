@@ -20,16 +20,16 @@ mod tell;
 mod transcripts;
 mod webhooks;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use roundsman_core::Timestamp;
 use roundsman_core::bots::{Bot, Meeting, MeetingId};
 use roundsman_core::effects::{Effects, Frame, LoggedTransition};
 use roundsman_core::jobs::{
-    Bucket, BucketName, FinishedJob, Gate, GateName, Job, JobFacts, JobId, JobKey, KindCatalog,
-    KindName, LeaseRef, NewJob, RunningJob, Schedule, ScheduleId, WaitingJob, coalesce, first_wait,
-    fold,
+    BatchId, Bucket, BucketName, FinishedJob, Gate, GateName, Job, JobFacts, JobId, JobKey,
+    KindCatalog, KindName, LeaseRef, NewJob, RunningJob, Schedule, ScheduleId, WaitingJob,
+    coalesce, first_wait, fold,
 };
 use roundsman_core::ports::{Enqueued, Scope};
 use roundsman_core::tasks::{Task, TaskId};
@@ -64,8 +64,6 @@ struct State {
     linked: Linked,
     gates: BTreeMap<GateName, Gate>,
     buckets: BTreeMap<BucketName, Bucket>,
-    /// Running jobs that came through a gate.
-    gated: BTreeSet<JobId>,
     idempotency: BTreeMap<(UserId, &'static str, String), Remembered>,
     frames: Vec<Frame>,
     last_seq: BTreeMap<String, i64>,
@@ -93,6 +91,7 @@ struct State {
 struct Remembered {
     body_hash: [u8; 32],
     answer: Vec<Enqueued>,
+    batch: Option<BatchId>,
     created_at: Timestamp,
 }
 

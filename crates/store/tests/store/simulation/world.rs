@@ -10,7 +10,7 @@ use roundsman_core::Timestamp;
 use roundsman_core::effects::{Effects, NewFrame};
 use roundsman_core::jobs::{
     Job, JobFacts, JobState, Json, KindCatalog, Lane, LeaseOwner, LeaseRef, NewJob, RunOutcome,
-    Settle, Settled, WorkerName,
+    Settle, Settled, WorkerName, spread,
 };
 use roundsman_core::ports::{
     ClaimRequest, EffectStore, EnqueueAnswer, EnqueueRequest, Heartbeat, HeartbeatAnswer, JobStore,
@@ -277,8 +277,9 @@ impl World {
         hold!(FENCE, taken == late, "a sweep took {taken} jobs, {late} were overdue");
         self.summary.rescued += taken as u64;
         let retry = self.rules.retry(&kind(RENDER));
-        for id in overdue {
+        for (place, id) in overdue.into_iter().enumerate() {
             self.note(id);
+            let jitter = spread(jitter, place);
             let (state, lease) = self.ledger.rescued(id, (retry, jitter), self.now)?;
             let job = now(self.jobs.job(Scope::All, id))?;
             let Some(job) = job else {

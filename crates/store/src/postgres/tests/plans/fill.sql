@@ -11,9 +11,12 @@ SELECT n, n % 3, 0, 1, t, t, t, n, t, 1, t, t, t, 'render', n::text, 'w', 'null'
   FROM generate_series(100001, 120000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
 INSERT INTO roundsman.job_finished
     (id, user_id, state, priority, attempt, run_at, triggered_at, created_at, finished_at, kind,
-     payload, result)
-SELECT n, n % 3, 3, 0, 1, t, t, t, t, 'render', 'null', 'null'
-  FROM generate_series(120001, 170000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
+     payload, result, error_code, error_message)
+SELECT n, n % 3, CASE WHEN failed THEN 4 ELSE 3 END, 0, 1, t, t, t, t, 'render', 'null',
+       CASE WHEN NOT failed THEN 'null' END, CASE WHEN failed THEN 'timeout' END,
+       CASE WHEN failed THEN 'no answer' END
+  FROM generate_series(120001, 170000) n,
+       LATERAL (SELECT to_timestamp(n) AS t, n % 10 = 0 AS failed) x;
 INSERT INTO public.users (email, max_concurrent_bots, data)
 SELECT n || '@example.org', 1, '{}' FROM generate_series(1, 100) n;
 INSERT INTO public.meetings (user_id, platform, platform_specific_id, status, data)
@@ -96,3 +99,16 @@ SELECT n % 100, 'p-' || n % 2000, 'kling', CASE WHEN n % 100 > 0 THEN 'completed
        '[]', 'r-' || n, 0, 3, 0, t, t, CASE WHEN n % 100 > 0 THEN t END, t,
        CASE WHEN n % 100 = 0 THEN t END, CASE WHEN n % 100 > 1 THEN t END, 1
   FROM generate_series(1, 50000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
+INSERT INTO roundsman.audit_records
+    (user_id, job_id, recurring_id, website_url, options, priority, created_at, request_key, ended_as,
+     finished_at)
+SELECT n % 100, n + 50000, CASE WHEN n % 5 = 0 THEN n % 2000 END, 'https://example.org/' || n % 500, '{}', 0,
+       t, CASE WHEN n % 3 = 0 THEN 'k-' || n END, CASE WHEN n % 100 > 0 THEN 'completed' END,
+       CASE WHEN n % 100 > 0 THEN t END
+  FROM generate_series(1, 50000) n, LATERAL (SELECT to_timestamp(n) AS t) x;
+INSERT INTO roundsman.audit_screenshots (audit_id, png)
+SELECT n, '\x00' FROM generate_series(1, 50000, 7) n;
+INSERT INTO roundsman.recurring_audits
+    (user_id, website_url, schedule, options, priority, created_at, started, skipped)
+SELECT n % 100, 'https://example.org/', '@daily', '{}', 0, to_timestamp(n), 0, 0
+  FROM generate_series(1, 20000) n;
