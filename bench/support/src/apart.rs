@@ -58,7 +58,9 @@ fn divided(all: &CpuSet) -> Option<(CpuSet, CpuSet)> {
     let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
     let [rest @ .., own] = all.as_slice() else { return None };
     let (mut theirs, mut ours) = (CpuSet::new(), CpuSet::new());
-    rest.iter().for_each(|cpu| theirs.set(*cpu));
+    for cpu in rest {
+        theirs.set(*cpu);
+    }
     ours.set(*own);
     (!rest.is_empty()).then_some((theirs, ours))
 }
