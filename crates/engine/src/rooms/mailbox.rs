@@ -4,6 +4,7 @@
 //! again, which brings what they lack at once; of presence the oldest goes first.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -26,6 +27,8 @@ pub struct Mailbox {
     queue: Mutex<Queue>,
     bell: Arc<Notify>,
     bytes_max: usize,
+    /// What was taken in up to here was in the document when its owner came.
+    begins_after: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +42,16 @@ struct Queue {
 
 impl Mailbox {
     pub(super) fn new(bell: Arc<Notify>, bytes_max: usize) -> Self {
-        Mailbox { queue: Mutex::default(), bell, bytes_max }
+        Mailbox { queue: Mutex::default(), bell, bytes_max, begins_after: AtomicU64::new(0) }
+    }
+
+    pub(super) fn begin_after(&self, import: u64) {
+        self.begins_after.store(import, Ordering::Relaxed);
+    }
+
+    /// Whether its owner came before this was taken in.
+    pub(super) fn lacks(&self, import: u64) -> bool {
+        import > self.begins_after.load(Ordering::Relaxed)
     }
 
     pub(super) fn update(&self, update: &Bytes) {

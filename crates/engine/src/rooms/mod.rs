@@ -13,6 +13,7 @@ mod kept;
 mod limits;
 mod mailbox;
 mod message;
+mod names;
 mod registry;
 mod replica;
 mod service;

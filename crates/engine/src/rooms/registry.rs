@@ -166,6 +166,17 @@ impl Rooms {
         found.filter(|replica| !replica.over.is_cancelled())
     }
 
+    /// The one in memory, or the one that somebody is about to have there: it may have been read before
+    /// what was stored just now.
+    pub(super) async fn loaded_or_loading(&self, project: &ProjectId) -> Option<Arc<Replica>> {
+        let cell = self.registry().cells().get(project).cloned()?;
+        if cell.get().is_none() {
+            // If it cannot be read, nobody has it.
+            self.replica(project).await.ok()?;
+        }
+        self.loaded(project)
+    }
+
     async fn load_replica(&self, project: &ProjectId) -> Result<Arc<Replica>, DocumentError> {
         // Whatever is stored after this is heard, or is in what is read now.
         let subscription = self.bus().subscribe(&topic(project)).await.ok();

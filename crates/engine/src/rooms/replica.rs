@@ -22,6 +22,8 @@ pub(super) struct Replica {
     pub(super) project: ProjectId,
     document: Arc<tokio::sync::Mutex<Document>>,
     applied: Mutex<Applied>,
+    /// How often something was taken in; changes only while the document is locked.
+    imports: AtomicU64,
     /// What is stored of it, as far as is known here.
     bytes: AtomicU64,
     presence: Mutex<PresenceState>,
@@ -60,6 +62,16 @@ pub(super) enum Refused {
     Lost,
 }
 
+/// What became of updates that a member sent.
+pub(super) struct Imported {
+    /// So many were taken in,
+    pub(super) count: usize,
+    /// and the next one was not for this reason.
+    pub(super) refused: Option<Refused>,
+    /// Whoever came later has them.
+    pub(super) import: u64,
+}
+
 /// What somebody who joins needs.
 pub(super) struct Welcome {
     pub(super) version: Vec<u8>,
@@ -81,6 +93,7 @@ impl Replica {
             project,
             document: Arc::new(tokio::sync::Mutex::new(document)),
             applied: Mutex::new(Applied::through(seq)),
+            imports: AtomicU64::new(0),
             bytes: AtomicU64::new(bytes),
             presence: Mutex::new(PresenceState::new(keep_millis)),
             kept: tokio::sync::Mutex::default(),
@@ -90,8 +103,8 @@ impl Replica {
         }
     }
 
-    /// Adds somebody and tells them what they lack. They hear everything that comes after it, because
-    /// nothing is taken in meanwhile.
+    /// Adds somebody and tells them what they lack. They hear everything that comes after it and nothing
+    /// that is in it, because nothing is taken in meanwhile.
     pub(super) async fn welcome(
         &self,
         workshop: &Workshop,
@@ -100,6 +113,7 @@ impl Replica {
         version: Bytes,
     ) -> Option<Result<Welcome, Vec<u8>>> {
         let document = self.document.clone().lock_owned().await;
+        mailbox.begin_after(self.imports.load(Ordering::Relaxed));
         if !self.add(Part::Document, member, mailbox) {
             return None;
         }
@@ -113,16 +127,14 @@ impl Replica {
         answer.await
     }
 
-    /// Takes updates in, in order, up to the first that cannot be. Answers with how many, and why the
-    /// next one was not.
-    pub(super) async fn import(
-        &self,
-        workshop: &Workshop,
-        updates: Vec<Bytes>,
-    ) -> (usize, Option<Refused>) {
+    /// Takes updates in, in order, up to the first that cannot be.
+    pub(super) async fn import(&self, workshop: &Workshop, updates: Vec<Bytes>) -> Imported {
         let mut document = self.document.clone().lock_owned().await;
+        let import = self.imports.fetch_add(1, Ordering::Relaxed) + 1;
+        let lost = || (0, Some(Refused::Lost));
         if self.over.is_cancelled() {
-            return (0, Some(Refused::Lost));
+            let (count, refused) = lost();
+            return Imported { count, refused, import };
         }
         let work = workshop.run(move || {
             for (count, update) in updates.iter().enumerate() {
@@ -136,16 +148,54 @@ impl Replica {
             }
             (updates.len(), None)
         });
-        work.await.unwrap_or((0, Some(Refused::Lost)))
+        let (count, refused) = work.await.unwrap_or_else(lost);
+        Imported { count, refused, import }
+    }
+
+    /// Takes in an update that is in the log under this number, 0 for several, and tells the members,
+    /// unless it is here already: then they know of it, or are about to be told. Nobody joins in
+    /// between, and whoever waits for this may be gone: what was begun is done.
+    pub(super) async fn take_in(
+        self: &Arc<Self>,
+        workshop: &Workshop,
+        seq: i64,
+        update: Bytes,
+    ) -> Result<(), Refused> {
+        let mut document = self.document.clone().lock_owned().await;
+        if self.over.is_cancelled() {
+            return Err(Refused::Lost);
+        }
+        if seq > 0 && self.applied().has(seq) {
+            return Ok(());
+        }
+        let replica = self.clone();
+        let work = workshop.run(move || {
+            let before = document.version();
+            let waits = match document.import(&update) {
+                Ok(imported) => imported.waits,
+                Err(ImportError::Invalid(reason)) => return Err(Refused::Invalid(reason)),
+                Err(ImportError::Broken(_)) => return Err(Refused::Lost),
+            };
+            replica.grow(update.len() as u64);
+            replica.applied().note(seq);
+            let import = replica.imports.fetch_add(1, Ordering::Relaxed) + 1;
+            if waits || document.version() != before {
+                replica.tell_update(&update, None, import);
+            }
+            Ok(())
+        });
+        work.await.unwrap_or(Err(Refused::Lost))
     }
 
     pub(super) async fn version(&self) -> Vec<u8> {
         self.document.lock().await.version()
     }
 
-    /// Tells everybody but the one it came from.
-    pub(super) fn tell_update(&self, update: &Bytes, from: Option<u64>) {
-        for (_, mailbox) in self.members().document.iter().filter(|(id, _)| Some(**id) != from) {
+    /// Tells everybody but the one it came from, and those who came after it was taken in.
+    pub(super) fn tell_update(&self, update: &Bytes, from: Option<u64>, import: u64) {
+        let members = self.members();
+        let others = members.document.iter().filter(|(id, _)| Some(**id) != from);
+        for (_, mailbox) in others.filter(|(_, mailbox)| mailbox.lacks(import)) {
             mailbox.update(update);
         }
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 use super::limits::RoomLimits;
+use super::names::Names;
 use super::registry::Registry;
 use super::workshop::Workshop;
 use super::write::document_error;
@@ -50,6 +51,7 @@ struct Inner {
     registry: Registry,
     appends: Batcher<NewUpdate, AppendAnswer>,
     writers: Writers,
+    names: Names,
     /// Not the process's tracker: these tasks live as long as a document is in memory.
     attendants: TaskTracker,
 }
@@ -71,6 +73,7 @@ impl Rooms {
                 workshop: Workshop::new(deps.limits.workers_max),
                 registry: Registry::default(),
                 writers: Writers::default(),
+                names: Names::default(),
                 appends,
                 attendants: TaskTracker::new(),
                 deps,
@@ -187,6 +190,10 @@ impl Rooms {
 
     pub(super) fn writers(&self) -> &Writers {
         &self.inner.writers
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.inner.names
     }
 
     pub(super) fn attendants(&self) -> &TaskTracker {

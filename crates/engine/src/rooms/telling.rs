@@ -87,14 +87,10 @@ impl Rooms {
 
     /// Takes in an update that is in the log, and tells the members.
     pub(super) async fn take_in(&self, replica: &Arc<Replica>, seq: i64, update: Bytes) {
-        match replica.import(self.workshop(), vec![update.clone()]).await {
-            (_, None) => {
-                replica.grow(update.len() as u64);
-                replica.applied().note(seq);
-                replica.tell_update(&update, None);
-            }
+        match replica.take_in(self.workshop(), seq, update).await {
+            Ok(()) => {}
             // It was taken in when it was stored.
-            (_, Some(Refused::Invalid(_) | Refused::Lost)) => {
+            Err(Refused::Invalid(_) | Refused::Lost) => {
                 self.lose(replica, "the document is loaded again");
             }
         }

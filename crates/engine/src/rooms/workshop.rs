@@ -42,4 +42,20 @@ mod tests {
         assert_eq!(workshop.run(|| panic!("a bug")).await, None::<()>);
         assert_eq!(workshop.run(|| 8).await, Some(8), "its place is free again");
     }
+
+    /// Loro takes seconds to merge some texts: who waits for another document does not wait for that.
+    #[tokio::test]
+    async fn work_that_takes_long_leaves_places_for_others() {
+        let workshop = Arc::new(Workshop::new(2));
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let long = workshop.run(move || wait.recv().is_ok());
+        let short = async {
+            for number in 0..10 {
+                assert_eq!(workshop.run(move || number).await, Some(number));
+            }
+            done.send(()).unwrap();
+        };
+        let (long, ()) = tokio::join!(long, short);
+        assert_eq!(long, Some(true));
+    }
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::message::News;
 use super::registry::Membership;
-use super::replica::{Refused, Replica};
+use super::replica::{Imported, Refused, Replica};
 use super::service::Rooms;
 use crate::{Error, FieldError};
 
@@ -101,7 +101,8 @@ impl Rooms {
         mut updates: Vec<Bytes>,
         taken: oneshot::Sender<()>,
     ) -> Result<(), WriteError> {
-        let (count, refused) = replica.import(self.workshop(), updates.clone()).await;
+        let Imported { count, refused, import } =
+            replica.import(self.workshop(), updates.clone()).await;
         updates.truncate(count);
         let refused = match refused {
             None => None,
@@ -116,14 +117,14 @@ impl Rooms {
         }
         // Whoever waits for this may be gone.
         let _ = taken.send(());
-        self.store_taken(&replica, member, updates).await?;
+        self.store_taken(&replica, (member, import), updates).await?;
         refused.map_or(Ok(()), Err)
     }
 
     async fn store_taken(
         &self,
         replica: &Arc<Replica>,
-        member: u64,
+        from: (u64, u64),
         updates: Vec<Bytes>,
     ) -> Result<(), WriteError> {
         let new = updates.iter().map(|payload| NewUpdate {
@@ -143,7 +144,7 @@ impl Rooms {
         for (update, answer) in updates.into_iter().zip(answers) {
             match answer {
                 AppendAnswer::Appended { seq } => {
-                    self.stored(replica, seq, &update, Some(member)).await;
+                    self.stored(replica, seq, &update, from).await;
                 }
                 AppendAnswer::Full(_) => {
                     self.lose(replica, "the document is full");
@@ -159,14 +160,20 @@ impl Rooms {
         Ok(())
     }
 
-    /// An update that this document has taken in is in the log.
-    async fn stored(&self, replica: &Arc<Replica>, seq: i64, update: &Bytes, from: Option<u64>) {
+    /// An update that this document has taken in is in the log: of which member, and with which import.
+    async fn stored(
+        &self,
+        replica: &Arc<Replica>,
+        seq: i64,
+        update: &Bytes,
+        (member, import): (u64, u64),
+    ) {
         self.metrics().room_update_stored(UpdateOrigin::Client);
         replica.grow(update.len() as u64);
         replica.applied().note(seq);
-        replica.tell_update(update, from);
+        replica.tell_update(update, Some(member), import);
         // Another one may have been loaded meanwhile, from before this was stored.
-        if let Some(other) = self.loaded(&replica.project)
+        if let Some(other) = self.loaded_or_loading(&replica.project).await
             && !Arc::ptr_eq(&other, replica)
         {
             self.take_in(&other, seq, update.clone()).await;
@@ -268,9 +275,15 @@ impl RoomDocuments for Rooms {
         completion: &TaskCompletion,
     ) -> Result<Option<NewUpdate>, DocumentError> {
         let project = completion.project.clone();
+        // Before the document is read: it then has what was written under this name.
+        let name = self.names().take(&project).unwrap_or_else(|| self.draw_peer());
         let (mut document, _) = self.load(&project).await?;
         let completion = completion.clone();
-        let written = self.workshop().run(move || document.complete(&completion)).await;
+        let work = move || {
+            document.write_as(name);
+            document.complete(&completion)
+        };
+        let written = self.workshop().run(work).await;
         let unreadable =
             |reason: String| DocumentError::Unreadable { project: project.clone(), reason };
         let payload = match written {
@@ -278,6 +291,10 @@ impl RoomDocuments for Rooms {
             Some(Err(error)) => return Err(unreadable(error.to_string())),
             None => return Err(unreadable("writing to it panicked".to_owned())),
         };
+        match &payload {
+            Some(payload) => self.names().lend(&project, name, payload),
+            None => self.names().give_back(&project, name),
+        }
         let rules = self.limits().rules.without_limit();
         let origin = UpdateOrigin::Task;
         Ok(payload.map(|payload| NewUpdate { project: project.clone(), payload, origin, rules }))
@@ -285,7 +302,8 @@ impl RoomDocuments for Rooms {
 
     async fn appended(&self, update: AppendedUpdate) {
         let AppendedUpdate { project, seq, payload } = update;
-        if let Some(replica) = self.loaded(&project) {
+        self.names().stored(&project, &payload);
+        if let Some(replica) = self.loaded_or_loading(&project).await {
             self.take_in(&replica, seq, payload.clone()).await;
         }
         self.publish_to(&project, News::Update { seq, payload: Some(payload) }).await;

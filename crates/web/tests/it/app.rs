@@ -13,6 +13,7 @@ use roundsman_core::ports::{Database, NewSubscription};
 use roundsman_engine::audits::{AuditWork, Audits};
 use roundsman_engine::health::Health;
 use roundsman_engine::presence::PresenceWork;
+use roundsman_engine::rooms::RoomLimits;
 use roundsman_engine::tasks::{TaskWork, Tasks};
 use roundsman_engine::users::{
     AdminToken, Authenticator, AuthenticatorOptions, TokenWish, UserWish, Users,
@@ -65,6 +66,8 @@ pub(crate) struct Setup {
     /// Stands in front of the database when it is asked whether it is there.
     pub(crate) ping: Option<Arc<dyn Database>>,
     pub(crate) live: LiveLimits,
+    pub(crate) room_limits: RoomLimits,
+    pub(crate) room_sockets: RoomSocketLimits,
     pub(crate) body_bytes_max: usize,
     /// The database in a file, where others can get at it.
     pub(crate) file: Option<PathBuf>,
@@ -84,6 +87,8 @@ impl Default for Setup {
             cors_origins: Vec::new(),
             ping: None,
             live: LiveLimits::default(),
+            room_limits: RoomLimits::default(),
+            room_sockets: RoomSocketLimits::default(),
             body_bytes_max: BODY_BYTES_MAX,
             file: None,
             daily_secrets: vec![DAILY_SECRET],
@@ -138,11 +143,11 @@ impl App {
         let database = setup.ping.unwrap_or_else(|| store.clone());
         let readiness =
             Readiness::new(database, parts.clock.clone(), health.clone(), parts.stopping.clone());
-        let documents = rooms_of(&parts, &authenticator);
+        let documents = rooms_of(&parts, &authenticator, setup.room_limits);
         let task_work = task_work(&parts, &documents);
         let state = AppState {
             rooms: documents,
-            room_sockets: RoomSocketLimits::default(),
+            room_sockets: setup.room_sockets,
             tasks: Tasks::new(&task_work, store.clone()),
             alarms: alarms_of(&parts),
             jobs: parts.jobs(),

@@ -20,7 +20,7 @@ use crate::app_parts::Parts;
 /// What every file holds.
 pub(crate) const FILE: &[u8] = b"a picture of a cat";
 
-pub(crate) fn rooms_of(parts: &Parts, authenticator: &Authenticator) -> Rooms {
+pub(crate) fn rooms_of(parts: &Parts, authenticator: &Authenticator, limits: RoomLimits) -> Rooms {
     Rooms::new(RoomsDeps {
         store: parts.store.clone(),
         jobs: parts.store.clone(),
@@ -29,7 +29,7 @@ pub(crate) fn rooms_of(parts: &Parts, authenticator: &Authenticator) -> Rooms {
         bus: parts.bus.clone(),
         metrics: parts.metrics.clone(),
         authenticator: authenticator.clone(),
-        limits: RoomLimits::default(),
+        limits,
     })
 }
 

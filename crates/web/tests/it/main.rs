@@ -42,6 +42,7 @@ mod presence_attendance;
 mod presence_operator;
 mod recordings;
 mod rooms;
+mod rooms_limits;
 mod server;
 mod tasks;
 mod transcripts;

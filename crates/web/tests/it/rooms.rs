@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::app_live::{Running, SOON};
 
 const DOC: &str = "/rooms/storyboard/doc";
-const ROOM: &str = "storyboard";
+pub(crate) const ROOM: &str = "storyboard";
 
 #[tokio::test]
 async fn a_document_is_read_patched_and_brought_back() {
@@ -94,32 +94,32 @@ async fn a_project_is_its_owners_and_of_those_with_a_token() {
 }
 
 /// A client that speaks the protocol by hand.
-struct Wire {
-    socket: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
+pub(crate) struct Wire {
+    pub(crate) socket: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
 }
 
 impl Wire {
-    async fn connect(running: &Running, path: &str) -> Wire {
+    pub(crate) async fn connect(running: &Running, path: &str) -> Wire {
         let url = format!("ws://{}{path}", running.address);
         Wire { socket: connect_async(url).await.expect("the socket is accepted").0 }
     }
 
-    async fn send(&mut self, crdt: Crdt, message: Message) {
+    pub(crate) async fn send(&mut self, crdt: Crdt, message: Message) {
         let frame = Frame { crdt, room: ROOM.to_owned(), message };
         self.socket.send(Packet::Binary(frame.encode())).await.unwrap();
     }
 
-    async fn join(&mut self, token: &str) -> Message {
+    pub(crate) async fn join(&mut self, token: &str) -> Message {
         let auth = Bytes::copy_from_slice(token.as_bytes());
         self.send(Crdt::Loro, Message::JoinRequest { auth, version: Bytes::new() }).await;
         self.next().await
     }
 
-    async fn packet(&mut self) -> Packet {
+    pub(crate) async fn packet(&mut self) -> Packet {
         timeout(SOON, self.socket.next()).await.expect("something comes").unwrap().unwrap()
     }
 
-    async fn next(&mut self) -> Message {
+    pub(crate) async fn next(&mut self) -> Message {
         loop {
             match self.packet().await {
                 Packet::Binary(bytes) => return Frame::decode(bytes).unwrap().message,
@@ -142,7 +142,7 @@ impl Wire {
         }
     }
 
-    async fn closed(&mut self) -> u16 {
+    pub(crate) async fn closed(&mut self) -> u16 {
         loop {
             if let Packet::Close(frame) = self.packet().await {
                 return frame.expect("a reason").code.into();
@@ -150,7 +150,7 @@ impl Wire {
         }
     }
 
-    async fn update(&mut self, update: Bytes, number: u8) -> AckStatus {
+    pub(crate) async fn update(&mut self, update: Bytes, number: u8) -> AckStatus {
         let batch = BatchId([number; 8]);
         for frame in update_frames(Crdt::Loro, ROOM, &update, batch) {
             self.socket.send(Packet::Binary(frame)).await.unwrap();
@@ -162,7 +162,7 @@ impl Wire {
     }
 }
 
-fn change(key: &str, value: impl Into<Value>) -> Bytes {
+pub(crate) fn change(key: &str, value: impl Into<Value>) -> Bytes {
     let value = value.into();
     let mut document = Document::new(77);
     document.patch(&json!({"nodes": {key: value}})).unwrap().unwrap()

@@ -59,7 +59,7 @@ impl Bus for SilentBus {
     }
 }
 
-fn local_bus() -> LocalBus {
+pub(crate) fn local_bus() -> LocalBus {
     LocalBus::new(&BusLimits::default(), &CancellationToken::new())
 }
 
@@ -118,7 +118,7 @@ impl RoomWorld {
     }
 }
 
-fn rooms_of(world: &World, bus: Arc<dyn Bus>, limits: RoomLimits) -> Rooms {
+pub(crate) fn rooms_of(world: &World, bus: Arc<dyn Bus>, limits: RoomLimits) -> Rooms {
     let options = AuthenticatorOptions { admin: None, cache_for: Duration::ZERO };
     Rooms::new(RoomsDeps {
         store: world.store.clone(),
@@ -137,19 +137,19 @@ fn project() -> ProjectId {
 }
 
 /// A client: a document of its own, and its place in the room.
-struct Client {
+pub(crate) struct Client {
     rooms: Rooms,
-    document: Document,
-    membership: Membership,
+    pub(crate) document: Document,
+    pub(crate) membership: Membership,
 }
 
 impl Client {
-    async fn join(rooms: &Rooms, peer: u64) -> Client {
+    pub(crate) async fn join(rooms: &Rooms, peer: u64) -> Client {
         Client::rejoin(rooms, Document::new(peer)).await
     }
 
     /// Joins with what the client has, and takes what it lacks.
-    async fn rejoin(rooms: &Rooms, mut document: Document) -> Client {
+    pub(crate) async fn rejoin(rooms: &Rooms, mut document: Document) -> Client {
         let bell = Arc::new(Notify::new());
         let joined = rooms.join(&project(), document.version().into(), &bell).await.unwrap();
         let Joined { membership, version, missing } = joined;

@@ -3,6 +3,7 @@
 
 mod alarms;
 mod bugs;
+mod documents;
 mod ends;
 mod explored;
 mod explored_in_time;
@@ -27,6 +28,7 @@ use roundsman_core::tasks::{POLLING_KIND, TASK_ENTITY, Task, TaskStatus};
 use roundsman_core::users::{NewUser, UserId};
 use roundsman_engine::alarms::{AlarmWork, Alarms, alarm_spec};
 use roundsman_engine::jobs::Worker;
+use roundsman_engine::rooms::room_specs;
 use roundsman_engine::tasks::{TaskNews, TaskOptions, TaskWish, TaskWork, Tasks, task_specs};
 use serde_json::json;
 
@@ -72,7 +74,8 @@ impl TaskWorld {
         let mut options = TaskOptions::new(folder.path().join("work"));
         (options.submit_wait, options.poll_time_max) = (Duration::ZERO, POLL_TIME_MAX);
         change(&mut options);
-        let specs: Vec<KindSpec> = task_specs(&options).into_iter().chain([alarm_spec()]).collect();
+        let specs: Vec<KindSpec> =
+            task_specs(&options).into_iter().chain([alarm_spec()]).chain(room_specs()).collect();
         let world = World::on(backend, specs).await;
         let generator = Arc::new(generator);
         let executors: Vec<Arc<dyn Executor>> = vec![generator.clone()];

@@ -1,6 +1,8 @@
 //! Sending tasks: what is sent once is paid once, whatever happens around it (L-2, L-7).
 
-use roundsman_core::ports::{FailureCode, Idempotency, Refusal, Scope, Submitted, TaskFailure};
+use roundsman_core::ports::{
+    FailureCode, Idempotency, Refusal, Scope, Submitted, TaskFailure, TaskFilter, TaskStore,
+};
 use roundsman_core::tasks::{SUBMIT_UNKNOWN, TaskStage, TaskStatus};
 
 use super::outside::{Generator, OnSubmit, picture};
@@ -155,9 +157,8 @@ async fn a_refusal_is_tried_again_or_ends_it(backend: Backend) {
 async fn a_service_takes_no_more_than_its_slots(backend: Backend) {
     let generator = Generator::with("kling", |can| can.slots_max = Some(2));
     let world = TaskWorld::with(backend, generator).await;
-    let mut made = Vec::new();
     for _ in 0..4 {
-        made.push(world.make().await);
+        world.make().await;
     }
     world.run_due().await;
     assert_eq!(world.generator.paid(), 2);
@@ -166,7 +167,9 @@ async fn a_service_takes_no_more_than_its_slots(backend: Backend) {
     world.generator.succeeds("ext-1");
     world.pass(secs(15)).await;
     assert_eq!(world.generator.paid(), 3, "one has come free");
-    world.tasks.cancel(Scope::All, &made[1].id.to_string()).await.unwrap();
+    let all = world.world.store.tasks(Scope::All, TaskFilter::default(), None, 10).await.unwrap();
+    let second = all.iter().find(|task| task.external_task_id.as_deref() == Some("ext-2"));
+    world.tasks.cancel(Scope::All, &second.unwrap().id.to_string()).await.unwrap();
     world.pass(secs(5)).await;
     assert_eq!(world.generator.paid(), 4);
     world.check().await;

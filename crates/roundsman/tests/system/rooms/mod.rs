@@ -3,6 +3,7 @@
 
 mod kill;
 mod npm;
+mod outages;
 mod place;
 mod published;
 mod results;

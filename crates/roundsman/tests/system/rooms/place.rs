@@ -21,7 +21,7 @@ pub(super) async fn on_both(run: impl AsyncFn(Backend) -> Result<()>) {
 pub(super) struct RoomSite {
     pub(super) site: Site,
     database: Option<TestDatabase>,
-    _redis: Option<RedisServer>,
+    pub(super) redis: Option<RedisServer>,
     folder: TempDir,
     data: PathBuf,
     port: u16,
@@ -51,7 +51,7 @@ impl RoomSite {
             }
         };
         let port = ports::free_port()?;
-        Ok(RoomSite { site, database, _redis: redis, folder, data, port })
+        Ok(RoomSite { site, database, redis, folder, data, port })
     }
 
     /// A server at the site's own port: the one before it must have ended.
