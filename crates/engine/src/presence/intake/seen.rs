@@ -35,6 +35,12 @@ impl Seen {
         while self.order.front().is_some_and(|(at, _)| now.saturating_sub(*at) > keep) {
             self.forget_oldest();
         }
+        if self.order.is_empty() {
+            // All places at once, and twice as many as needed for those that are freed and taken in
+            // turn: to find more while events come is to move all of them, which takes milliseconds.
+            self.order.reserve(events_max + 1);
+            self.marks.reserve(2 * events_max);
+        }
         if !self.marks.insert(mark) {
             return false;
         }
@@ -54,6 +60,8 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -70,5 +78,19 @@ mod tests {
         assert!(is_new("a", 3603), "there is room for three");
         assert!(!is_new("e", 3603));
         assert_eq!((seen.marks.len(), seen.order.len()), (3, 3));
+    }
+
+    #[test]
+    fn nothing_is_moved_while_events_come() {
+        const EVENTS_MAX: usize = 1000;
+        let mut seen = Seen::default();
+        assert_eq!(seen.marks.capacity(), 0, "who hears nothing needs no places");
+        let mut places = BTreeSet::new();
+        for number in 0..20 * EVENTS_MAX {
+            assert!(seen.is_new(mark(&number.to_string()), HOUR, HOUR, EVENTS_MAX));
+            places.insert((seen.order.capacity(), seen.marks.capacity() / EVENTS_MAX));
+        }
+        assert_eq!(seen.marks.len(), EVENTS_MAX);
+        assert_eq!(places.len(), 1, "{places:?}");
     }
 }

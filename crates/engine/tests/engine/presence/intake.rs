@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use roundsman_core::jobs::Job;
 use roundsman_core::ports::InboxOutcome;
-use roundsman_core::presence::ClosedBy;
+use roundsman_core::presence::{ClosedBy, read_hints};
 use roundsman_engine::health::Health;
 use roundsman_engine::presence::{HearAnswer, IntakeOptions, PresenceLimits};
 use roundsman_testkit::eventually;
@@ -21,6 +22,8 @@ on_every_database! {
     events_wait_while_the_database_is_away
     everything_is_sent_on_at_the_end
     a_burst_in_many_rooms_is_one_statement
+    looks_are_asked_for_no_faster_than_they_can_be_made
+    rooms_that_nobody_knows_do_not_use_up_the_pace
 }
 
 async fn events_of_rooms_that_nobody_knows_are_kept_and_counted(backend: Backend) {
@@ -155,6 +158,99 @@ async fn a_burst_in_many_rooms_is_one_statement(backend: Backend) {
     assert_eq!(store.calls("keep_inbox") - kept_before, 1, "and so are the events of the inbox");
     let kept_max = PresenceLimits::default().inbox_taken_per_sec_max as usize;
     assert_eq!(world.inbox().await.len(), kept_max, "of 150 in the same second");
+    world.check().await;
+}
+
+/// Five in a second, ten at once; with a meeting in each of so many rooms.
+async fn in_rooms(backend: Backend, rooms: usize, buffered_max: usize) -> PresenceWorld {
+    let limits = PresenceLimits {
+        looks_asked_per_sec_max: 5,
+        rooms_buffered_max: buffered_max,
+        ..PresenceLimits::default()
+    };
+    let world = PresenceWorld::with(backend, limits).await;
+    for number in 0..rooms {
+        world.open_unseen(&format!("room-{number:02}")).await;
+    }
+    world.run_due().await;
+    world
+}
+
+fn everywhere_comes(world: &PresenceWorld, rooms: usize, session: &str) {
+    for number in 0..rooms {
+        world.comes(&format!("room-{number:02}"), session);
+    }
+}
+
+/// Sends on what is due; how many looks were asked for, and with how many statements.
+async fn asked(world: &PresenceWorld) -> (usize, usize) {
+    let store = &world.world.store;
+    let (polls, before) = (world.waiting_polls().await.len(), store.calls("enqueue"));
+    world.node.intake.tick().await.unwrap();
+    (world.waiting_polls().await.len() - polls, store.calls("enqueue") - before)
+}
+
+async fn looks_are_asked_for_no_faster_than_they_can_be_made(backend: Backend) {
+    const ROOMS: usize = 23;
+    let world = in_rooms(backend, ROOMS, 1000).await;
+    everywhere_comes(&world, ROOMS, "a");
+    world.world.clock.advance(QUIET);
+    assert_eq!(asked(&world).await, (10, 1), "as many as were saved");
+    assert_eq!(asked(&world).await, (0, 0));
+    // Somebody else comes to rooms that wait here: it is told with the one before.
+    for number in 15..ROOMS {
+        world.comes(&format!("room-{number:02}"), "b");
+    }
+    for step in 0..2 {
+        assert_eq!(world.node.intake.due_in(), Some(secs(1)));
+        world.world.clock.advance(secs(1));
+        assert_eq!(asked(&world).await, (5, 1), "step {step}");
+    }
+    world.world.clock.advance(secs(1));
+    assert_eq!(asked(&world).await, (3, 1), "the last ones");
+    let events: usize = world.waiting_polls().await.iter().map(hints).sum();
+    assert_eq!(events, ROOMS + (ROOMS - 15), "with everything that was heard");
+    world.pass(secs(60)).await;
+    assert_eq!(world.daily.looks("room-22"), 3, "when it was opened, for both, and after the lag");
+    assert_eq!(world.node.intake.due_in(), None);
+    world.check().await;
+}
+
+fn hints(poll: &Job) -> usize {
+    read_hints(&poll.facts().payload.to_value()).len()
+}
+
+async fn rooms_that_nobody_knows_do_not_use_up_the_pace(backend: Backend) {
+    let world = in_rooms(backend, 5, 1000).await;
+    for number in 0..40 {
+        let room = format!("elsewhere-{number}");
+        world.daily.joins(&room, "x");
+        world.hears_joined(&room, "x");
+    }
+    everywhere_comes(&world, 5, "a");
+    world.world.clock.advance(QUIET);
+    assert_eq!(asked(&world).await, (5, 1));
+    assert_eq!(world.metric("presence_unknown_room_events_total"), 40);
+    world.pass(secs(60)).await;
+    world.check().await;
+}
+
+#[tokio::test]
+async fn when_places_become_few_the_pace_does_not_hold() {
+    const ROOMS: usize = 20;
+    let world = in_rooms(Backend::Sqlite, ROOMS, ROOMS).await;
+    everywhere_comes(&world, ROOMS, "a");
+    world.world.clock.advance(QUIET);
+    assert_eq!(asked(&world).await, (ROOMS, 1), "others will need their places");
+    everywhere_comes(&world, 5, "b");
+    world.world.clock.advance(QUIET);
+    assert_eq!(asked(&world).await, (0, 0), "and it is made up for");
+    // The process goes down: nothing waits for its turn then.
+    let before = world.world.store.calls("enqueue");
+    world.node.intake.flush().await.unwrap();
+    assert_eq!(world.world.store.calls("enqueue") - before, 1);
+    assert_eq!(world.node.intake.due_in(), None);
+    world.pass(secs(60)).await;
     world.check().await;
 }
 
