@@ -56,7 +56,7 @@ struct Args {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     cold: u16,
     /// Nodes of each of them
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     cold_nodes: u32,
     /// Rooms that are open at once, with 50 nodes in each
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u16).range(1..=20_000))]
