@@ -89,3 +89,17 @@ fn a_reachable_server_without_a_token_does_not_start() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("ROUNDSMAN_ADMIN_TOKEN"), "{}", stderr(&output));
 }
+
+#[test]
+fn every_shell_gets_a_script_that_knows_the_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = roundsman(&folder, &format!("completions {shell}"), &[]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{shell}");
+        for word in ["roundsman", "doctor", "restore", "verify"] {
+            assert!(stdout(&output).contains(word), "{word} is not in the script for {shell}");
+        }
+    }
+    assert!(!roundsman(&folder, "completions csh", &[]).status.success());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was created");
+}

@@ -41,7 +41,7 @@ const DEATH_SEEN_WITHIN: Duration = Duration::from_secs(10);
 const NOT_REACHED_YET: [&str; 2] = ["store.commit_effects", "store.advance_leases"];
 
 /// Places that a server comes by only if a provider of rooms is configured, or if there are audits, documents,
-/// tasks and alarms: those of tasks are killed at in `tasks::kill`.
+/// tasks and alarms: see the `kill` of each.
 const OF_ROOMS: [&str; 10] = [
     "audits.",
     "recordings.",

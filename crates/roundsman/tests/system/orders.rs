@@ -193,6 +193,38 @@ async fn a_batch_calls_back_once_across_kills() {
 }
 
 #[tokio::test]
+async fn failed_jobs_are_counted_for_alerts_found_and_replayed() {
+    on_both(async |backend| {
+        let site = Site::new(backend).await?;
+        let mut node = site.start(site.options()).await?;
+        let api = node.admin()?;
+        api.post("/jobs", &json!({"kind": "orders.dead"})).await?.expect_status(201)?;
+        let job = claim(&api, "orders.dead").await?.pop().context("nothing to claim")?;
+        let error = json!({"code": "timeout", "message": "no answer from example.org"});
+        let body = json!({"lease_no": job["lease_no"], "error": error, "fatal": true});
+        api.post(&format!("/jobs/{}/fail", job["id"]), &body).await?.expect_status(200)?;
+        let kept = "roundsman_jobs_dead_kept{kind=\"orders.dead\"} 1";
+        let metrics =
+            async || api.get("/metrics").await.map(|shown| shown.text).unwrap_or_default();
+        let seen = async || metrics().await.contains(kept).then_some(());
+        eventually(SOON, seen).await.context("it is not counted as kept")?;
+        ensure!(metrics().await.contains("roundsman_jobs_dead_total{kind=\"orders.dead\"} 1"));
+
+        let found = api.get("/jobs?state=failed&error=no%20answer").await?.expect_status(200)?;
+        ensure!(found.body["jobs"][0]["id"] == job["id"], "{}", found.text);
+        let filter = json!({"state": "failed", "error": "no answer"});
+        let replay = json!({"action": "retry", "filter": filter});
+        let replayed = api.post("/jobs/bulk", &replay).await?.expect_status(200)?;
+        ensure!(replayed.body["changed"] == 1, "{}", replayed.text);
+        ensure!(claim(&api, "orders.dead").await?.len() == 1, "it is not tried again");
+        let gone = async || (!metrics().await.contains(kept)).then_some(());
+        eventually(SOON, gone).await.context("it is still counted as kept")?;
+        node.stop().await
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn limits_hold_for_all_nodes_and_after_a_kill() {
     async fn run() -> Result<()> {
         let site = Site::new(Backend::Postgres).await?;
@@ -364,7 +396,7 @@ fn check_limits(running: &[Value]) -> Result<()> {
 }
 
 /// Makes a user and returns their token.
-async fn user(node: &Node) -> Result<String> {
+pub(crate) async fn user(node: &Node) -> Result<String> {
     let admin = node.admin()?;
     let user = admin.post("/admin/users", &json!({"email": "ada@example.org"})).await?;
     let made = admin.post(&format!("/admin/users/{}/tokens", user.body["id"]), &json!({})).await?;

@@ -1,5 +1,6 @@
 //! What the conformance suite cannot look at: plans, starts that race, servers that misbehave.
 
+mod advice;
 mod alive;
 mod audits;
 mod beats;

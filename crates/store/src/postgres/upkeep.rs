@@ -143,8 +143,9 @@ const LOOKS: &[Look] = &[
         statement: BARE_TABLES,
         fine: "as they were made",
         grade: Grade::Doubtful,
-        todo: "somebody reset its storage parameters; set autovacuum_vacuum_scale_factor = 0.01, \
-               autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0",
+        todo: "somebody changed its storage parameters; set autovacuum_vacuum_scale_factor = 0.01, \
+               autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0, and reset \
+               autovacuum_enabled",
         rows_max: 10,
     },
     Look {
@@ -192,10 +193,13 @@ SELECT format('%s has no reader', slot_name) FROM pg_catalog.pg_replication_slot
 WHERE NOT active ORDER BY slot_name LIMIT 20";
 
 const BARE_TABLES: &str = "-- bare_tables
-SELECT format('%s has no autovacuum settings of its own', c.relname)
+SELECT CASE WHEN array_to_string(c.reloptions, ',') LIKE '%autovacuum_enabled=false%'
+            THEN format('%s is never vacuumed by itself', c.relname)
+            ELSE format('%s has no autovacuum settings of its own', c.relname) END
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'roundsman' AND c.relname IN ('job_queue', 'job_running')
-  AND NOT coalesce(array_to_string(c.reloptions, ',') LIKE '%autovacuum_vacuum_scale_factor%', false)
+  AND (NOT coalesce(array_to_string(c.reloptions, ',') LIKE '%autovacuum_vacuum_scale_factor%', false)
+       OR array_to_string(c.reloptions, ',') LIKE '%autovacuum_enabled=false%')
 ORDER BY c.relname";
 
 const DEAD_ROWS: &str = "-- dead_rows

@@ -2,6 +2,7 @@
 //! made from the command line.
 
 mod command;
+mod kill;
 
 use std::time::Duration;
 
